@@ -1,0 +1,240 @@
+"""Multipliers in closed form, and a lower bound of the cost that is proven in floating point.
+
+For any Hermitian blocks Lambda_i, S = Q - blkdiag(Lambda) and every feasible Y:
+    cost(Y) = <S, Y Y^H> + sum_i tr Lambda_i + constant >= sum_i tr Lambda_i + constant   if S >= 0.
+The proof of S >= 0 treats the rows of one reference frame for each component apart: without them S is positive
+definite with a margin that swallows all rounding errors, and what remains is one small Schur complement, whose value
+is added to the reference's multiplier. So rounding costs almost nothing, even where S itself is singular, as it is
+at every optimum. See docs/maths.md, section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.variables import Array
+from gtsam_sdp.verification import (
+    PositiveDefinite,
+    complex_vectors,
+    prove_positive_definite,
+    real_form,
+    real_magnitude,
+    real_vectors,
+)
+
+_COEFFICIENT_ERROR = COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF
+_SHIFT_GROWTH = 30.0
+_SHIFT_PRECISION = 1.3
+
+
+@dataclass(frozen=True)
+class VerifiedBound:
+    """A number that no feasible point costs less than.
+
+    Attributes:
+        value: the bound, rounding errors included; -inf if none was proven.
+        shift: what was added to the diagonal of S on rotation rows to prove it (in the unit of the cost).
+        rounding: what the bound gives away to rounding errors.
+        attempts: number of factorisations.
+    """
+
+    value: float
+    shift: float
+    rounding: float
+    attempts: int
+
+
+def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> Array:
+    """Multipliers Lambda_i = herm((Q Y)_i Y_i^H) of the rotation blocks, (k, rank, rank)."""
+    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+    products = (qcqp.Q @ Y)[at] @ Y[at].conj().swapaxes(1, 2)
+    return (products + products.conj().swapaxes(1, 2)) / 2
+
+
+def certificate_matrix(qcqp: Qcqp, multipliers: Array) -> sp.csc_array:
+    """S = Q - blkdiag(Lambda), (n, n)."""
+    return (qcqp.Q - _block_diagonal(qcqp, multipliers)).tocsc()
+
+
+def _block_diagonal(qcqp: Qcqp, blocks: Array) -> sp.csc_array:
+    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+    rows = np.repeat(at, qcqp.rank, axis=1).ravel()
+    columns = np.tile(at, (1, qcqp.rank)).ravel()
+    return sp.coo_array((blocks.ravel(), (rows, columns)), shape=qcqp.Q.shape).tocsc()
+
+
+@dataclass(frozen=True)
+class _Bordered:
+    """S split into the rows of the reference frames (border) and the rest (inner), all real."""
+
+    inner: sp.csc_array
+    uncertainty: sp.csc_array
+    inner_rows: Array
+    border_rows: Array
+    constrained: Array
+
+    def shifted(self, shift: float) -> sp.csc_array:
+        return self.inner + sp.diags_array(shift * self.constrained, format="csc") if shift else self.inner
+
+
+def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, worthless: float = 0.0) -> VerifiedBound:
+    """A proven lower bound of the cost over the feasible set, from multipliers and a nearly optimal Y.
+
+    Neither multipliers nor Y are trusted: poor ones give a poor bound, never a wrong one.
+
+    Args:
+        qcqp: the problem, in centred coordinates.
+        multipliers: Hermitian, (k, rank, rank).
+        Y: where the multipliers were taken, (n, rank).
+        worthless: the search for a shift ends where the bound cannot exceed this any more.
+    """
+    S = certificate_matrix(qcqp, multipliers)
+    magnitude = (qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))).tocsc()
+    bordered = _split(qcqp, S, magnitude)
+    traces = np.trace(multipliers, axis1=1, axis2=2).real
+    base = math.fsum([qcqp.constant, *traces.tolist()])
+    constant_error = 8 * UNIT_ROUNDOFF * (np.abs(traces).sum() + abs(qcqp.constant))
+    constant_error += _COEFFICIENT_ERROR * qcqp.constant_magnitude
+    rows = int(bordered.constrained.sum()) // (2 if np.iscomplexobj(S.data) else 1)
+
+    def attempt(shift: float) -> VerifiedBound | None:
+        proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
+        if proof is None:
+            return None
+        gain, error = _schur_complement(qcqp, S, magnitude, bordered, proof, Y, shift)
+        rounding = error + constant_error
+        value = base + gain - shift * rows * (1 + 4 * UNIT_ROUNDOFF) - rounding
+        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, rounding, 1)
+
+    scale = float(np.median(bordered.inner.diagonal())) if bordered.inner.shape[0] else 0.0
+    ceiling = max(base - worthless, 0.0) / max(rows, 1)
+    return _smallest_shift(attempt, scale, ceiling)
+
+
+def _smallest_shift(attempt, scale: float, ceiling: float) -> VerifiedBound:
+    """Bound at the smallest shift for which `attempt` succeeds: grow until it does, then bisect."""
+    found = attempt(0.0)
+    attempts = 1
+    shift, failed = 1e-13 * scale, 0.0
+    while found is None and shift <= max(ceiling, 1e-12 * scale):
+        found = attempt(shift)
+        attempts += 1
+        if found is None:
+            failed, shift = shift, shift * _SHIFT_GROWTH
+    if found is None and failed < ceiling:
+        found = attempt(ceiling)
+        attempts += 1
+    if found is None:
+        return VerifiedBound(-math.inf, math.inf, 0.0, attempts)
+    while failed and found.shift > _SHIFT_PRECISION * failed:
+        middle = math.sqrt(failed * found.shift)
+        tried = attempt(middle)
+        attempts += 1
+        if tried is None:
+            failed = middle
+        else:
+            found = tried
+    return VerifiedBound(found.value, found.shift, found.rounding, attempts)
+
+
+def _split(qcqp: Qcqp, S: sp.csc_array, magnitude: sp.csc_array) -> _Bordered:
+    coordinates = qcqp.coordinates
+    count = qcqp.rank
+    border = np.zeros(qcqp.size, dtype=bool)
+    starts = coordinates.position[coordinates.references]
+    border[(starts[:, None] + np.arange(count)).ravel()] = True
+    inner = np.flatnonzero(~border)
+    constrained = np.zeros(qcqp.size)
+    constrained[(qcqp.blocks[:, None] + np.arange(count)).ravel()] = 1.0
+    uncertainty = (sp.diags_array(_coefficient_errors(qcqp)) @ magnitude)[inner][:, inner]
+    inner_constrained = constrained[inner]
+    if np.iscomplexobj(S.data):
+        inner_constrained = np.repeat(inner_constrained, 2)
+        uncertainty = real_magnitude(uncertainty.tocsc())
+    return _Bordered(
+        inner=real_form(S[inner][:, inner].tocsc()),
+        uncertainty=uncertainty.tocsc(),
+        inner_rows=inner,
+        border_rows=np.flatnonzero(border),
+        constrained=inner_constrained,
+    )
+
+
+def _coefficient_errors(qcqp: Qcqp) -> Array:
+    """Relative to the magnitude, the largest error of the entries in each row of S, (n,).
+
+    Entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs.
+    """
+    return (COEFFICIENT_ROUNDOFFS + qcqp.summands + 2) * UNIT_ROUNDOFF
+
+
+def _schur_complement(
+    qcqp: Qcqp,
+    S: sp.csc_array,
+    magnitude: sp.csc_array,
+    bordered: _Bordered,
+    proof: PositiveDefinite,
+    Y: Array,
+    shift: float,
+) -> tuple[float, float]:
+    """What can be added to the traces of the references' multipliers, and the rounding error in it.
+
+    With inner part M and coupling B, S >= 0 if the border's own block plus V^H M V + V^H B + B^H V is positive
+    semidefinite, less the residual (B + M V)^H M^-1 (B + M V), for any V; moving that matrix into the multiplier of
+    the reference makes it zero. V is Y relative to the reference, improved by one or two solves.
+    """
+    count = qcqp.rank
+    references = qcqp.coordinates.position[qcqp.coordinates.references]
+    if not len(references):
+        return 0.0, 0.0
+    component = qcqp.coordinates.component[qcqp.coordinates.kept]
+    inner, border = bordered.inner_rows, bordered.border_rows
+    frames = Y[references[:, None] + np.arange(count)]
+    V = np.zeros_like(Y)
+    known = np.flatnonzero(component >= 0)
+    V[known] = (Y[known][:, None, :] @ frames[component[known]].conj().swapaxes(1, 2))[:, 0]
+    V[border] = np.tile(np.eye(count), (len(references), 1))
+    shifts = np.zeros(qcqp.size)
+    shifts[inner] = shift * (bordered.constrained[0::2] if np.iscomplexobj(Y) else bordered.constrained)
+    residual = np.zeros_like(Y)
+    for _ in range(2):
+        residual = S @ V + shifts[:, None] * V
+        V[inner] -= _solve(proof, residual[inner])
+    residual = S @ V + shifts[:, None] * V
+    residual[border] = _exact_rows(S, border, V)
+    lengths = np.diff(S.indptr)
+    errors = _coefficient_errors(qcqp) + (lengths + 2) * UNIT_ROUNDOFF
+    errors[border] = _COEFFICIENT_ERROR
+    reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
+    slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
+    remainder = np.zeros(qcqp.size)
+    remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / slack
+    products = V.conj()[:, :, None] * residual[:, None, :]
+    uncertain = np.abs(V)[:, :, None] * reach[:, None, :] + len(V) * UNIT_ROUNDOFF * np.abs(products)
+    gain = math.fsum(np.trace(products, axis1=1, axis2=2).real.tolist())
+    error = count * (uncertain.sum(axis=(0, 2)).max() + count * remainder.sum())
+    return gain, float(error) * (1 + 1e-6)
+
+
+def _exact_rows(S: sp.csc_array, rows: Array, V: Array) -> Array:
+    """(S V) at rows that sum a part of every term, with correctly rounded sums."""
+    result = np.zeros((len(rows), V.shape[1]), dtype=V.dtype)
+    for place, row in enumerate(rows):  # S is Hermitian: row i is the conjugate of column i
+        at = slice(S.indptr[row], S.indptr[row + 1])
+        products = S.data[at].conj()[:, None] * V[S.indices[at]]
+        for column in range(V.shape[1]):
+            result[place, column] = math.fsum(products[:, column].real.tolist())
+            if np.iscomplexobj(products):
+                result[place, column] += 1j * math.fsum(products[:, column].imag.tolist())
+    return result
+
+
+def _solve(proof: PositiveDefinite, right: Array) -> Array:
+    solved = proof.solve(real_vectors(right))
+    return complex_vectors(solved) if np.iscomplexobj(right) else solved

@@ -1,0 +1,338 @@
+"""Coordinates of the lifted problem: which rows of Y are unknowns, and relative to what translations are counted.
+
+Entries of Y that belong to translations are as large as the map, while costs are about differences of neighbours:
+in plain coordinates a bound would drown in cancellation. A translation row is therefore counted from its value at
+the estimate, as seen from a reference frame (the world, or one rotation of its component):
+
+    t_i = t'_i + a_i R_reference        (rows; a_i constant)
+
+This is an exact change of variables, t' is zero at the estimate, and only differences a_j - a_i enter the cost.
+Variables with hard values are substituted by multiples of the world frame. See docs/maths.md, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from gtsam_sdp.errors import InvalidGraphError, format_key
+from gtsam_sdp.factors.registry import ADAPTERS
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.terms import Terms
+from gtsam_sdp.tolerances import FIXED_VALUE_TOLERANCE
+from gtsam_sdp.variables import Array, Layout
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A choice of unknowns for the rows of a layout.
+
+    Attributes:
+        layout: the rows before any substitution ("raw" rows).
+        kept: raw rows that are unknowns, (n,).
+        reference: first raw row of the frame that a translation row is counted from, or -1, (raw,).
+        shift: a_i: raw row i = unknown i + shift_i @ rows of its reference, (raw, rows).
+        turned: first raw rows of rotation blocks with hard values, (h,).
+        turns: these blocks are turns @ the world's rows, (h, rows, rows).
+        references: first raw rows of one reference frame for each component, (c,).
+        component: component of each raw row, (raw,), as an index into `references`; -1 for none.
+    """
+
+    layout: Layout
+    kept: Array
+    reference: Array
+    shift: Array
+    turned: Array
+    turns: Array
+    references: Array
+    component: Array
+
+    @property
+    def size(self) -> int:
+        """Number of unknown rows."""
+        return len(self.kept)
+
+    @cached_property
+    def position(self) -> Array:
+        """Place of each raw row among the unknowns, -1 for rows that are none, (raw,)."""
+        position = np.full(self.layout.size, NONE)
+        position[self.kept] = np.arange(len(self.kept))
+        return position
+
+    def entries(self, terms: Terms) -> tuple[Array, Array, Array]:
+        """Entries (row, column, value) of the terms' matrices in these coordinates."""
+        count = self.layout.space.rows
+        local, points = terms.matrix.shape[1], terms.combination.shape[-2]
+        turning = local - points
+        starts, turns = self._turns(terms.rotations)
+        rotation_rows = (starts[:, :, None] + np.arange(count)).reshape(len(terms.factor), -1)
+        if not points and turns is None:
+            return self._spread(rotation_rows, terms.matrix)
+        reference, arms = self._arms(terms)
+        moving = terms.translations.shape[1]
+        expansion = np.zeros((len(terms.factor), local, turning + moving + count), dtype=terms.matrix.dtype)
+        expansion[:, :turning, :turning] = np.eye(turning)
+        if turns is not None:
+            for slot in range(starts.shape[1]):
+                at = slice(slot * count, (slot + 1) * count)
+                expansion[:, at, at] = turns[:, slot]
+        expansion[:, turning:, turning : turning + moving] = terms.combination
+        expansion[:, turning:, turning + moving :] = arms
+        rows = np.concatenate([rotation_rows, terms.translations, reference[:, None] + np.arange(count)], axis=1)
+        used = np.ones(rows.shape[1], dtype=bool)
+        used[turning + moving :] = arms.any()
+        expansion = expansion[:, :, used]
+        return self._spread(rows[:, used], expansion.conj().swapaxes(1, 2) @ terms.matrix @ expansion)
+
+    def _arms(self, terms: Terms) -> tuple[Array, Array]:
+        """Reference row of each term, (m,), and coefficients of its rows in the local points, (m, q, rows)."""
+        of_rows = self.reference[terms.translations]
+        reference = of_rows.max(axis=1) if of_rows.shape[1] else np.full(len(terms.factor), NONE)
+        arms = terms.combination @ self.shift[terms.translations]
+        if terms.offset is not None:
+            reference = np.full(len(terms.factor), self.layout.world)
+            arms = arms - terms.offset
+        return np.maximum(reference, 0), arms
+
+    def _turns(self, rotations: Array) -> tuple[Array, Array | None]:
+        """Blocks to use in place of hard ones: first rows (m, a), and matrices (m, a, rows, rows) in front of them."""
+        if not len(self.turned) or not rotations.shape[1]:
+            return rotations, None
+        place = np.full(self.layout.size, NONE)
+        place[self.turned] = np.arange(len(self.turned))
+        hard = place[rotations]
+        identity = np.eye(self.layout.space.rows, dtype=self.turns.dtype)
+        turns = np.where((hard >= 0)[:, :, None, None], self.turns[hard], identity)
+        return np.where(hard >= 0, self.layout.world, rotations), turns
+
+    def _spread(self, rows: Array, matrices: Array) -> tuple[Array, Array, Array]:
+        """Entries of small matrices on raw rows, as (unknown, unknown, value) without those that are no unknowns."""
+        size = rows.shape[1]
+        rows = self.position[rows]
+        first, second, values = np.repeat(rows, size, axis=1).ravel(), np.tile(rows, (1, size)).ravel(), matrices.ravel()
+        if (rows < 0).any():
+            known = (first >= 0) & (second >= 0)
+            first, second, values = first[known], second[known], values[known]
+        return first, second, values
+
+    def reduce(self, lifted: Array) -> Array:
+        """Unknowns of a raw matrix Y, (n, rows)."""
+        moved = lifted.astype(self.layout.space.dtype, copy=True)
+        at = np.flatnonzero(self.reference >= 0)
+        moved[at] -= self._reference_rows(lifted, at)
+        return moved[self.kept]
+
+    def expand(self, unknowns: Array) -> Array:
+        """Raw matrix Y of unknowns, (raw, rows)."""
+        count = self.layout.space.rows
+        lifted = np.zeros((self.layout.size, count), dtype=self.layout.space.dtype)
+        lifted[self.kept] = unknowns
+        if len(self.turned):
+            world = lifted[self.layout.world : self.layout.world + count]
+            lifted[self.turned[:, None] + np.arange(count)] = self.turns @ world
+        at = np.flatnonzero(self.reference >= 0)
+        lifted[at] += self._reference_rows(lifted, at)
+        return lifted
+
+    def _reference_rows(self, lifted: Array, at: Array) -> Array:
+        frames = lifted[self.reference[at][:, None] + np.arange(self.layout.space.rows)]
+        return (self.shift[at][:, None, :] @ frames)[:, 0]
+
+
+@dataclass(frozen=True)
+class _Hard:
+    """Hard values of the raw rows: rotation blocks and translation rows."""
+
+    turned: Array
+    turns: Array
+    rows: Array
+    positions: Array
+
+
+def plain_coordinates(reading: Reading) -> Coordinates:
+    """Every variable's own rows, without those that have hard values."""
+    layout = reading.layout
+    hard = _hard_values(reading)
+    reference = np.full(layout.size, NONE)
+    shift = np.zeros((layout.size, layout.space.rows), dtype=layout.space.dtype)
+    reference[hard.rows] = layout.world
+    shift[hard.rows] = hard.positions
+    kept = _without(layout, hard)
+    none = np.zeros(0, dtype=np.intp)
+    return Coordinates(
+        layout, kept, reference, shift, hard.turned, hard.turns, none, np.full(layout.size, NONE)
+    )
+
+
+def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free: bool) -> Coordinates:
+    """Translations counted from the estimate, one of them anchored in each component that can be shifted freely.
+
+    Raises:
+        InvalidGraphError: a key that no term constrains, unless `allow_free`: then its rows are left out.
+    """
+    layout = reading.layout
+    hard = _hard_values(reading)
+    component, references = _components(layout, terms, hard)
+    is_translation = _translation_rows(layout)
+    frame = np.where(component >= 0, references[component], NONE) if len(references) else component
+    reference = np.where(is_translation, frame, NONE)
+    shift = np.zeros((layout.size, layout.space.rows), dtype=layout.space.dtype)
+    at = np.flatnonzero(reference >= 0)
+    frames = reading.estimate[reference[at][:, None] + np.arange(layout.space.rows)]
+    shift[at] = (reading.estimate[at][:, None, :] @ frames.conj().swapaxes(1, 2))[:, 0]
+    shift[hard.rows] = hard.positions
+    touched = _touched(layout, terms)
+    touched[references] = True
+    for offset in range(1, layout.space.rows):
+        touched[references + offset] = True
+    kept = _without(layout, hard)
+    free = kept[~touched[kept]]
+    if len(free) and not allow_free:
+        _raise_free(layout, free, is_translation)
+    kept = np.setdiff1d(kept[touched[kept]], _anchors(layout, terms, hard))
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component)
+
+
+def _hard_values(reading: Reading) -> _Hard:
+    """Hard values by raw row; every one has to agree with the estimate, so that they cannot contradict each other."""
+    layout, count = reading.layout, reading.layout.space.rows
+    turned: dict[int, Array] = {}
+    rows: dict[int, Array] = {}
+    for group in reading.hard:
+        fix = ADAPTERS[group.type_name].fix
+        assert fix is not None
+        fixed = fix(group, layout, reading.estimate)
+        for k, number in enumerate(group.numbers[:, 0]):
+            if fixed.rotations is not None:
+                start = int(layout.rotation[number])
+                turned[start] = fixed.rotations[k].T
+                _check_hard(reading, group.index[k], turned[start] - reading.estimate[start : start + count])
+            if fixed.translations is not None:
+                start = int(layout.translation[number])
+                for place, position in enumerate(fixed.translations[k]):
+                    rows[start + place] = position
+                    _check_hard(reading, group.index[k], position - reading.estimate[start + place])
+    return _Hard(
+        turned=np.array(list(turned), dtype=np.intp),
+        turns=np.array(list(turned.values())).reshape(-1, count, count),
+        rows=np.array(list(rows), dtype=np.intp),
+        positions=np.array(list(rows.values())).reshape(-1, count),
+    )
+
+
+def _check_hard(reading: Reading, index: int, difference: Array) -> None:
+    scale = 1.0 + float(np.abs(reading.estimate).max())
+    if np.abs(difference).max() > FIXED_VALUE_TOLERANCE * scale:
+        position = int(np.searchsorted(reading.table.index, index))
+        raise InvalidGraphError(
+            f"The values violate the hard {reading.table.name(position)} by {np.abs(difference).max():.2g}. "
+            "Optimise first, or remove the hard constraint that contradicts another one."
+        )
+
+
+def _without(layout: Layout, hard: _Hard) -> Array:
+    kept = np.ones(layout.size, dtype=bool)
+    kept[hard.rows] = False
+    if len(hard.turned):
+        kept[hard.turned[:, None] + np.arange(layout.space.rows)] = False
+    return np.flatnonzero(kept)
+
+
+def _translation_rows(layout: Layout) -> Array:
+    """Whether a raw row belongs to a translation or vector, (raw,)."""
+    is_translation = np.ones(layout.size, dtype=bool)
+    if len(layout.blocks):
+        is_translation[layout.blocks[:, None] + np.arange(layout.space.rows)] = False
+    return is_translation
+
+
+def _links(terms: Sequence[Terms], *, translations_only: bool) -> tuple[Array, Array]:
+    """Pairs of raw rows that share a term: its first row with each other one."""
+    ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
+    for batch in terms:
+        parts = [batch.translations] if translations_only else [batch.rotations, batch.translations]
+        rows = np.concatenate(parts, axis=1)
+        for column in range(1, rows.shape[1]):
+            ends.append(rows[:, [0, column]])
+    pairs = np.concatenate(ends)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _label(size: int, first: Array, second: Array) -> Array:
+    graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
+    return connected_components(graph, directed=False)[1]
+
+
+def _components(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> tuple[Array, Array]:
+    """Component of every raw row, and the first row of each component's reference frame.
+
+    Components without any rotation get -1: their translations are counted from the origin.
+    """
+    first, second = _links(terms, translations_only=False)
+    owner = layout.row_variable
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    world_links = np.concatenate(
+        [hard.turned, hard.rows, *(b.translations[:, 0] for b in terms if b.offset is not None)]
+    ).astype(np.intp)
+    first = np.concatenate([first, np.arange(layout.size), world_links])
+    second = np.concatenate([second, starts[owner], np.full(len(world_links), max(layout.world, 0))])
+    label = _label(layout.size, first, second)
+    blocks = layout.blocks[::-1] if layout.world >= 0 else layout.blocks  # the world frame first, if there is one
+    if layout.world >= 0:
+        blocks = np.append(layout.world, layout.blocks[:-1])
+    blocks = blocks[~np.isin(blocks, hard.turned)]
+    labels, where = np.unique(label[blocks], return_index=True)
+    references = blocks[where]
+    known = np.full(label.max() + 1, NONE)
+    known[labels] = np.arange(len(labels))
+    return known[label], references
+
+
+def _touched(layout: Layout, terms: Sequence[Terms]) -> Array:
+    """Whether a raw row takes part in a term with a weight, (raw,)."""
+    touched = np.zeros(layout.size, dtype=bool)
+    count = layout.space.rows
+    for batch in terms:
+        active = np.abs(batch.matrix).max(axis=2) > 0
+        turning = batch.matrix.shape[1] - batch.combination.shape[-2]
+        for slot in range(batch.rotations.shape[1]):
+            used = active[:, slot * count : (slot + 1) * count].any(axis=1)
+            touched[batch.rotations[used, slot][:, None] + np.arange(count)] = True
+        moved = ((active[:, turning:, None]) & (batch.combination != 0)).any(axis=1)
+        touched[batch.translations[moved]] = True
+    return touched
+
+
+def _anchors(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> Array:
+    """One translation row for each set of translations that may be shifted together at no cost."""
+    label = _label(layout.size, *_links(terms, translations_only=True))
+    held = np.zeros(label.max() + 1, dtype=bool)
+    held[label[hard.rows]] = True
+    for batch in terms:
+        if not batch.translations.shape[1]:
+            continue
+        sums = np.abs(batch.combination.sum(axis=-1)).max(axis=-1) * np.ones(len(batch.factor)) > 0
+        if batch.offset is not None:
+            sums[:] = True
+        held[label[batch.translations[sums, 0]]] = True
+    rows = np.flatnonzero(_translation_rows(layout))
+    free = rows[~held[label[rows]]]
+    return free[np.unique(label[free], return_index=True)[1]]
+
+
+def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
+    number = int(layout.row_variable[free[0]])
+    what = "position" if is_translation[free[0]] else "rotation"
+    keys = list(dict.fromkeys(layout.row_variable[free].tolist()))
+    more = f" ({len(keys)} such keys)" if len(keys) > 1 else ""
+    raise InvalidGraphError(
+        f"No factor constrains the {what} of {format_key(int(layout.keys[number]))}{more}: it has no best value. "
+        'Add a factor that does, or pass on_unsupported="drop" to leave it out of the bound.'
+    )

@@ -1,0 +1,30 @@
+"""All terms of a reading: adapters for the package's factors, the user's own terms, hard values of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+# importing a family registers its adapters
+from gtsam_sdp.factors import equality, frobenius, pose, rotation, translation  # noqa: F401
+from gtsam_sdp.factors.registry import ADAPTERS, Lifting
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.terms import Terms
+
+
+def build_terms(reading: Reading) -> Sequence[Terms]:
+    """Terms of all factors that are not dropped and not hard, tangent at the reading's estimate."""
+    lifting = Lifting(reading.layout, reading.estimate, reading.cost)
+    terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
+    terms += [user.term.to_terms(user.index, reading.layout) for user in reading.user_factors]
+    return terms
+
+
+def value_of_factors(reading: Reading, terms: Sequence[Terms]) -> np.ndarray:
+    """Sum of the terms of each factor of the table at the estimate, (f,)."""
+    world = reading.layout.world
+    total = np.zeros(int(reading.table.index[-1]) + 1)
+    for batch in terms:
+        np.add.at(total, batch.factor, batch.value(reading.estimate, world))
+    return total[reading.table.index]

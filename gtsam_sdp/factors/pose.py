@@ -1,0 +1,79 @@
+"""Log-map factors on poses: BetweenFactorPose*, PriorFactorPose*, with any Gaussian noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gtsam_sdp.factors.logmap import adjoint, pose_form, transform
+from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
+from gtsam_sdp.terms import Terms
+from gtsam_sdp.variables import Array, Layout, Space
+
+_ROTATION_FIRST = {2: np.array([2, 0, 1]), 3: np.arange(6)}
+"""GTSAM's tangent order is (x, y, theta) for Pose2 and (rotation, translation) for Pose3."""
+
+
+def _measured(group: FactorGroup, space: Space, name: str) -> tuple[Array, Array]:
+    """Measured rotations (m, rows, rows) and translations (m, rows)."""
+    matrices = group.gather(lambda f: getattr(f, name)().matrix())
+    d = space.dimension
+    return space.rotations(matrices[:, :d, :d]), space.vectors(matrices[:, :d, d])
+
+
+def _information(group: FactorGroup, space: Space) -> Array:
+    order = _ROTATION_FIRST[space.dimension]
+    return group.information[:, order[:, None], order]
+
+
+def _between(group: FactorGroup, lifting: Lifting) -> Terms:
+    layout, space = lifting.layout, lifting.layout.space
+    first, second = group.numbers[:, 0], group.numbers[:, 1]
+    measured, offset = _measured(group, space, "measured")
+    frame = adjoint(lifting.rotations(first))
+    relative = adjoint(measured) @ frame @ lifting.rotations(second)
+    moved = lifting.translations(second) - lifting.translations(first)
+    e = transform(adjoint(measured), transform(frame, moved) - offset)
+    form = pose_form(_information(group, space), measured, offset, relative, e, lifting.max_cost, space)
+    return Terms(
+        factor=group.index,
+        rotations=np.stack([layout.rotation[first], layout.rotation[second]], axis=1),
+        translations=np.stack([layout.translation[first], layout.translation[second]], axis=1),
+        combination=np.array([[-1.0, 1.0]]),
+        offset=None,
+        matrix=form.matrix,
+        constant=form.constant,
+        exactness=form.exactness,
+    )
+
+
+def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
+    """A between factor from the world frame, whose point row is already relative to the measured position."""
+    layout, space = lifting.layout, lifting.layout.space
+    second = group.numbers[:, 0]
+    measured, position = _measured(group, space, "prior")
+    relative = adjoint(measured) @ lifting.rotations(second)
+    e = transform(adjoint(measured), lifting.translations(second) - position)
+    form = pose_form(
+        _information(group, space), measured, np.zeros_like(position), relative, e, lifting.max_cost, space
+    )
+    world = layout.rotation_rows(world_numbers(len(second)))
+    return Terms(
+        factor=group.index,
+        rotations=np.stack([world, layout.rotation[second]], axis=1),
+        translations=layout.translation[second][:, None],
+        combination=np.array([[1.0]]),
+        offset=position[:, None, :],
+        matrix=form.matrix,
+        constant=form.constant,
+        exactness=form.exactness,
+    )
+
+
+def _fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
+    rotations, positions = _measured(group, layout.space, "prior")
+    return FixedValues(rotations, positions[:, None, :])
+
+
+for _d in ("2", "3"):
+    adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2)(_between)
+    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix)(_prior)

@@ -1,0 +1,193 @@
+"""The registry: which function turns which GTSAM factor type into terms.
+
+Adapters of the package are registered with `adapter`; users register a function for a factor of their own with
+`register_term`. Both need the type once and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.errors import InvalidGraphError, InvalidTermError, format_factor
+from gtsam_sdp.terms import Term, Terms
+from gtsam_sdp.variables import WORLD, Array, Layout
+
+
+@dataclass(frozen=True)
+class FactorGroup:
+    """Factors of one type and one noise dimension, as arrays.
+
+    Attributes:
+        type_name: class name in GTSAM.
+        factors: the GTSAM factors, m of them.
+        index: their places in the graph, (m,).
+        keys: their keys, (m, s).
+        numbers: the variables' numbers in the layout, (m, s).
+        information: information matrices R^T R of their noise models, (m, k, k).
+    """
+
+    type_name: str
+    factors: Sequence[Any]
+    index: Array
+    keys: Array
+    numbers: Array
+    information: Array
+
+    def gather(self, read: Callable[[Any], Any]) -> Array:
+        """`read` of every factor, stacked; raises InvalidGraphError where it is not finite."""
+        table = np.array([read(f) for f in self.factors], dtype=float)
+        bad = np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))
+        if len(bad):
+            k = bad[0]
+            raise InvalidGraphError(
+                f"The measurement of {format_factor(int(self.index[k]), self.type_name, self.keys[k])} is not finite "
+                f"({len(bad)} such factor(s) of this type). Remove the factor or repair its measurement."
+            )
+        return table
+
+    def select(self, chosen: Array) -> FactorGroup:
+        """The factors where `chosen` is true."""
+        kept = [f for f, keep in zip(self.factors, chosen, strict=True) if keep]
+        return FactorGroup(
+            self.type_name, kept, self.index[chosen], self.keys[chosen], self.numbers[chosen],
+            self.information[chosen],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lifting:
+    """What adapters may look at: the layout, the estimate in lifted form and the cost that bounds all others.
+
+    Attributes:
+        layout: rows of every variable.
+        estimate: Y of the user's values, (size, rows).
+        max_cost: cost of the user's values: a term has to be a lower bound only where no factor costs more.
+    """
+
+    layout: Layout
+    estimate: Array
+    max_cost: float
+
+    def rotations(self, numbers: Array) -> Array:
+        """R of variables (WORLD: the identity), (m, rows, rows)."""
+        rows = self.layout.rotation_rows(numbers)
+        return self.estimate[rows[:, None] + np.arange(self.layout.space.rows)].swapaxes(1, 2)
+
+    def translations(self, numbers: Array) -> Array:
+        """t of variables in the rows of the space, (m, rows)."""
+        return self.estimate[self.layout.translation[numbers]]
+
+
+@dataclass(frozen=True)
+class FixedValues:
+    """Hard values of variables: rotations (m, rows, rows) or None, translation rows (m, q, rows) or None."""
+
+    rotations: Array | None
+    translations: Array | None
+
+
+BuildTerms = Callable[[FactorGroup, Lifting], Terms]
+FixValues = Callable[[FactorGroup, Layout, Array], FixedValues]
+"""(group, layout, estimate) -> the values that the factors prescribe."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How factors of one type become terms.
+
+    Attributes:
+        type_name: class name in GTSAM.
+        kinds: kinds of its variables, one for each key.
+        absolute: whether its terms need the world frame.
+        build: makes the terms.
+        fix: reads the value that a hard noise model prescribes; None if hard noise is not supported.
+        unit_dimension: noise dimension at which unit noise is suspicious (GTSAM replaces models silently).
+    """
+
+    type_name: str
+    kinds: tuple[str, ...]
+    absolute: bool
+    build: BuildTerms
+    fix: FixValues | None = None
+    unit_dimension: int | None = None
+
+
+ADAPTERS: dict[str, Adapter] = {}
+
+
+def adapter(
+    type_name: str,
+    kinds: Sequence[str],
+    *,
+    absolute: bool = False,
+    fix: FixValues | None = None,
+    unit_dimension: int | None = None,
+) -> Callable[[BuildTerms], BuildTerms]:
+    """Registers the decorated function as the adapter of a GTSAM factor type."""
+
+    def register(build: BuildTerms) -> BuildTerms:
+        ADAPTERS[type_name] = Adapter(type_name, tuple(kinds), absolute, build, fix, unit_dimension)
+        return build
+
+    return register
+
+
+UNSUPPORTED: dict[str, str] = {}
+
+
+def unsupported(type_name: str, reason: str) -> None:
+    """States why a factor type cannot be lifted, for the error message."""
+    UNSUPPORTED[type_name] = reason
+
+
+UserTerm = Callable[[Any, gtsam.Values], Term | None]
+_USER_TERMS: dict[str, list[UserTerm]] = {}
+
+
+def register_term(factor_type: type) -> Callable[[UserTerm], UserTerm]:
+    """Registers a term for a factor type of your own, `gtsam.CustomFactor` included.
+
+    The decorated function takes the factor and the values and returns a `Term` that is never above the factor's
+    cost, or None if the factor is not one of its kind (then the next function registered for the type is asked).
+    `check_term` tests a term against the factor; `certify` refuses a term that is above its factor's cost at the
+    values it is given.
+
+    Args:
+        factor_type: a class of GTSAM factors, as `type(graph.at(k))` gives it.
+    """
+    if not (isinstance(factor_type, type) and issubclass(factor_type, gtsam.NonlinearFactor)):
+        raise InvalidTermError(f"register_term takes a class of gtsam factors, not {factor_type!r}.")
+
+    def register(function: UserTerm) -> UserTerm:
+        _USER_TERMS.setdefault(factor_type.__name__, []).append(function)
+        return function
+
+    return register
+
+
+def unregister_term(function: UserTerm) -> None:
+    """Takes back what `register_term` registered."""
+    for functions in _USER_TERMS.values():
+        if function in functions:
+            functions.remove(function)
+
+
+def user_term(factor: Any, values: gtsam.Values) -> Term | None:
+    """The term that a user's function gives for a factor, or None."""
+    for function in _USER_TERMS.get(type(factor).__name__, ()):
+        term = function(factor, values)
+        if term is not None:
+            if not isinstance(term, Term):
+                raise InvalidTermError(f"{function.__name__} must return a Term or None, not {type(term).__name__}.")
+            return term
+    return None
+
+
+def world_numbers(count: int) -> Array:
+    """The world frame, once for each of `count` factors."""
+    return np.full(count, WORLD)

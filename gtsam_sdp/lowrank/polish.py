@@ -1,0 +1,163 @@
+"""Riemannian Newton steps from the user's estimate to a critical point of the lifted cost nearby.
+
+The estimate is critical for the user's cost, and for the terms only up to what their tangents lose. Multipliers in
+closed form need a critical point of the terms: each step solves H x = -gradient on rotation angles and translations,
+with a sparse LDL^T that is used again as long as it makes progress. No step increases the lifted cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import qdldl
+import scipy.sparse as sp
+
+from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.tolerances import POLISH_DECREASE
+from gtsam_sdp.variables import Array
+from gtsam_sdp.verification import factorise
+
+_CROSS = np.array([[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]])
+_MAX_STEPS = 30
+_MAX_FACTORISATIONS = 8
+_MAX_DAMPING = 1e-2
+_SLOW = 0.3
+
+
+@dataclass(frozen=True)
+class Polished:
+    """Result of polishing.
+
+    Attributes:
+        Y: the polished matrix, (n, rank).
+        decrease: how much the lifted cost fell.
+        first_step: the decrease that the first Newton step predicted: how far from critical the start was.
+        last_step: the same for the last step: how critical Y is.
+        steps: Newton steps taken.
+        factorisations: of the Hessian.
+    """
+
+    Y: Array
+    decrease: float
+    first_step: float
+    last_step: float
+    steps: int
+    factorisations: int
+
+
+def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
+    """Newton steps until the predicted decrease is below `POLISH_DECREASE * scale`, or nothing decreases any more."""
+    total = 0.0
+    predictions: list[float] = []
+    factorisations = 0
+    newton: _Newton | None = None
+    fresh = False
+    for _ in range(_MAX_STEPS):
+        if newton is None:
+            if factorisations == _MAX_FACTORISATIONS:
+                break
+            newton, fresh = _Newton.build(qcqp, Y), True
+            factorisations += 1
+            if newton is None:
+                break
+        step, predicted = newton.step(Y)
+        moved, change = _retract(qcqp, Y, step)
+        slow = bool(predictions) and not fresh and predicted > _SLOW * predictions[-1]
+        if not change < 0 or slow:
+            if predicted <= POLISH_DECREASE * scale or (fresh and not change < 0):
+                predictions.append(predicted)
+                break
+            newton = None
+            continue
+        predictions.append(predicted)
+        Y, total, fresh = moved, total - change, False
+        if predicted <= POLISH_DECREASE * scale:
+            break
+    return Polished(
+        Y, total, predictions[0] if predictions else np.inf, predictions[-1] if predictions else np.inf,
+        len(predictions), factorisations,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Newton:
+    """A factorised Hessian on the tangent space at some Y."""
+
+    qcqp: Qcqp
+    factor: qdldl.Solver
+
+    @classmethod
+    def build(cls, qcqp: Qcqp, Y: Array) -> _Newton | None:
+        """Hessian 2 Re T^H (S kron I) T, damped until it is positive definite; None if that takes too much."""
+        S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
+        hessian = sp.triu(reduced_hessian(qcqp, S, Y), format="csc")
+        hessian.sort_indices()
+        at_diagonal = hessian.indptr[1:] - 1
+        diagonal = np.abs(hessian.data[at_diagonal])
+        damping = 1e-14
+        while damping <= _MAX_DAMPING:
+            damped = hessian.copy()
+            damped.data[at_diagonal] += damping * diagonal
+            factor = factorise(damped)
+            if factor is not None and (factor.factors()[1] > 0).all():
+                return cls(qcqp, factor)
+            damping *= 100
+        return None
+
+    def step(self, Y: Array) -> tuple[Array, float]:
+        """Newton step (angles and translations) and half the decrease that it predicts."""
+        gradient = _gradient(self.qcqp, Y)
+        step = -self.factor.solve(gradient)
+        return step, float(-gradient @ step) / 2
+
+
+def tangent_basis(qcqp: Qcqp, Y: Array) -> sp.csc_array:
+    """T, (n * rank, dof): columns turn one free rotation block, or move one translation row; references stay."""
+    rank, size = qcqp.rank, qcqp.size
+    references = qcqp.coordinates.position[qcqp.coordinates.references]
+    free = np.setdiff1d(qcqp.blocks, references)
+    angles = 1 if rank == 1 else 3
+    at = free[:, None] + np.arange(rank)
+    if rank == 1:
+        turned = 1j * Y[at][:, None]
+    else:
+        turned = np.einsum("kab,fbc->fkac", _CROSS, Y[at])
+    rows = np.broadcast_to((at[:, None, :, None] * rank + np.arange(rank)), turned.shape)
+    columns = np.broadcast_to(np.arange(len(free) * angles).reshape(-1, angles, 1, 1), turned.shape)
+    is_moving = np.ones(size, dtype=bool)
+    is_moving[(qcqp.blocks[:, None] + np.arange(rank)).ravel()] = False
+    moving = np.flatnonzero(is_moving)
+    units = np.array([1.0, 1.0j]) if rank == 1 else np.ones(3)
+    move_rows = np.repeat(moving, 2) if rank == 1 else (moving[:, None] * 3 + np.arange(3)).ravel()
+    move_columns = len(free) * angles + np.arange(len(move_rows))
+    values = np.concatenate([turned.ravel(), np.tile(units, len(moving))])
+    rows = np.concatenate([rows.ravel(), move_rows])
+    columns = np.concatenate([columns.ravel(), move_columns])
+    keep = values != 0
+    shape = (size * rank, len(free) * angles + len(move_rows))
+    return sp.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
+
+
+def reduced_hessian(qcqp: Qcqp, S: sp.csc_array, Y: Array) -> sp.csc_array:
+    """Riemannian Hessian of the lifted cost in the tangent basis, (dof, dof)."""
+    T = tangent_basis(qcqp, Y)
+    wide = S if qcqp.rank == 1 else sp.kron(S, np.eye(qcqp.rank), format="csc")
+    hessian = 2 * (T.conj().T @ (wide @ T)).real
+    return hessian.tocsc()
+
+
+def _gradient(qcqp: Qcqp, Y: Array) -> Array:
+    """Riemannian gradient in the tangent basis, (dof,)."""
+    return 2 * (tangent_basis(qcqp, Y).conj().T @ (qcqp.Q @ Y).ravel()).real
+
+
+def _retract(qcqp: Qcqp, Y: Array, step: Array) -> tuple[Array, float]:
+    """Y after a step, rotations projected, and the exact change of the lifted cost (without cancellation)."""
+    moved = Y + (tangent_basis(qcqp, Y) @ step).reshape(Y.shape)
+    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+    moved[at] = qcqp.layout.space.nearest_rotations(moved[at])
+    difference = moved - Y
+    change = 2 * np.vdot(difference, qcqp.Q @ Y).real + np.vdot(difference, qcqp.Q @ difference).real
+    return moved, float(change)

@@ -1,0 +1,149 @@
+"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotation blocks are orthogonal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import gtsam
+import numpy as np
+import scipy.sparse as sp
+
+from gtsam_sdp.coordinates import Coordinates, plain_coordinates
+from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.reading.graph import OnUnsupported, read
+from gtsam_sdp.terms import Terms
+from gtsam_sdp.variables import Array, Layout
+
+
+class Constraint(NamedTuple):
+    """Re <A, Y Y^H> = b. `key` is the GTSAM key of the rotation, None for the world frame."""
+
+    key: int | None
+    A: sp.csc_array
+    b: float
+
+
+@dataclass(frozen=True)
+class Qcqp:
+    """min <Q, Y Y^H> + constant subject to one orthogonality constraint for each rotation.
+
+    Attributes:
+        Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
+        constant: sum of the terms' constants.
+        layout: rows of every variable before substitutions, `layout.size` of them.
+        coordinates: which of these rows are unknowns of the problem, and in which coordinates.
+        magnitude: sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry.
+        constant_magnitude: sum of the terms' |constants|.
+        summands: number of terms that add to each row, (n,).
+    """
+
+    Q: sp.csc_array
+    constant: float
+    layout: Layout
+    coordinates: Coordinates
+    magnitude: sp.csc_array
+    constant_magnitude: float
+    summands: Array
+
+    @classmethod
+    def from_graph(
+        cls, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, *, on_unsupported: OnUnsupported = "raise"
+    ) -> Qcqp:
+        """The lifted problem of a graph, in plain coordinates; terms that need a tangent point take it from `values`.
+
+        Raises:
+            GtsamSdpError: as `certify`.
+        """
+        reading = read(graph, values, on_unsupported)
+        terms = build_terms(reading)
+        return cls.assemble(terms, reading.layout, plain_coordinates(reading))
+
+    @classmethod
+    def assemble(cls, terms: Sequence[Terms], layout: Layout, coordinates: Coordinates) -> Qcqp:
+        """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
+        parts = [coordinates.entries(batch) for batch in terms]
+        rows, columns, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
+        shape = (coordinates.size, coordinates.size)
+        Q = sp.coo_array((values, (rows, columns)), shape=shape).tocsc()
+        _sum_border_exactly(Q, coordinates, rows, columns, values)
+        constants = np.concatenate([batch.constant for batch in terms])
+        return cls(
+            Q=Q,
+            constant=math.fsum(constants.tolist()),
+            layout=layout,
+            coordinates=coordinates,
+            magnitude=sp.coo_array((np.abs(values), (rows, columns)), shape=shape).tocsc(),
+            constant_magnitude=float(np.abs(constants).sum()),
+            summands=np.bincount(rows[rows == columns], minlength=coordinates.size),
+        )
+
+    @property
+    def rank(self) -> int:
+        """Columns of Y: 3 in 3D, 1 (complex) in 2D."""
+        return self.layout.space.rows
+
+    @property
+    def size(self) -> int:
+        """Rows of Y that are unknowns, n."""
+        return self.coordinates.size
+
+    @cached_property
+    def blocks(self) -> Array:
+        """First rows of the rotation blocks among the unknowns, (k,)."""
+        positions = self.coordinates.position[self.layout.blocks]
+        return positions[positions >= 0]
+
+    @cached_property
+    def constraints(self) -> list[Constraint]:
+        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D."""
+        keys = {int(self.layout.rotation[n]): int(key) for n, key in enumerate(self.layout.keys)}
+        count = self.rank
+        found = []
+        for raw in self.layout.blocks[self.coordinates.position[self.layout.blocks] >= 0]:
+            first = self.coordinates.position[raw]
+            for i in range(count):
+                for j in range(i, count):
+                    at = ([first + i, first + j], [first + j, first + i])
+                    A = sp.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
+                    found.append(Constraint(keys.get(int(raw)), A, float(i == j)))
+        return found
+
+    def lift(self, values: gtsam.Values) -> Array:
+        """Y of values, (n, rank)."""
+        return self.coordinates.reduce(self.layout.lift(values))
+
+    def unlift(self, Y: Array) -> gtsam.Values:
+        """Values of Y: rotations are projected to SO(d), the world frame is turned back to the identity."""
+        return self.layout.unlift(self.coordinates.expand(Y))
+
+    def cost(self, Y: Array) -> float:
+        """<Q, Y Y^H> + constant."""
+        return float(np.vdot(Y, self.Q @ Y).real) + self.constant
+
+    def violation(self, Y: Array) -> float:
+        """Largest entry of B B^H - I over the rotation blocks B of Y."""
+        blocks = Y[self.blocks[:, None] + np.arange(self.rank)]
+        if not len(blocks):
+            return 0.0
+        return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+
+def _sum_border_exactly(Q: sp.csc_array, coordinates: Coordinates, rows: Array, columns: Array, values: Array) -> None:
+    """Replaces the entries within reference frames, which may sum a part of every term, by correctly rounded sums."""
+    starts = coordinates.position[coordinates.references]
+    in_border = np.zeros(coordinates.size, dtype=bool)
+    in_border[(starts[:, None] + np.arange(coordinates.layout.space.rows)).ravel()] = True
+    chosen = np.flatnonzero(in_border[rows] & in_border[columns])
+    if not len(chosen):
+        return
+    places, where = np.unique(rows[chosen] * coordinates.size + columns[chosen], return_inverse=True)
+    grouped = np.split(values[chosen[np.argsort(where, kind="stable")]], np.cumsum(np.bincount(where))[:-1])
+    for place, parts in zip(places.tolist(), grouped, strict=True):
+        row, column = divmod(place, coordinates.size)
+        at = np.searchsorted(Q.indices[Q.indptr[column] : Q.indptr[column + 1]], row) + Q.indptr[column]
+        total = math.fsum(parts.real.tolist())
+        Q.data[at] = total + 1j * math.fsum(parts.imag.tolist()) if np.iscomplexobj(parts) else total

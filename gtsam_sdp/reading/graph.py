@@ -1,0 +1,294 @@
+"""Reads a NonlinearFactorGraph and its Values into plain arrays, and says clearly what cannot be used."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.errors import (
+    InvalidGraphError,
+    Offender,
+    SuspiciousInputWarning,
+    UnsupportedFactorError,
+    UnsupportedNoiseError,
+    check_graph_types,
+    format_factor,
+    format_key,
+)
+from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, FactorGroup, user_term
+from gtsam_sdp.reading.noise import HARD, information_matrices, judge_noise
+from gtsam_sdp.terms import Term
+from gtsam_sdp.variables import KINDS, Array, Layout
+
+OnUnsupported = Literal["raise", "drop"]
+NO_TERM = "no term is known for this factor type"
+
+
+@dataclass(frozen=True)
+class UserFactor:
+    """A factor whose term comes from a user's function."""
+
+    index: int
+    type_name: str
+    keys: tuple[int, ...]
+    term: Term
+
+
+@dataclass(frozen=True)
+class FactorTable:
+    """Names of all live factors, for reports: index, type and keys, in the order of the graph."""
+
+    index: Array
+    types: Sequence[str]
+    keys: Sequence[Sequence[int]]
+    factors: Sequence[Any]
+
+    def name(self, position: int) -> str:
+        """`factor 12 (BetweenFactorPose3 on x3, x4)` of a position in the table."""
+        return format_factor(int(self.index[position]), self.types[position], self.keys[position])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A graph and its values as arrays.
+
+    Attributes:
+        table: all live factors.
+        groups: factors with Gaussian noise by type and noise dimension.
+        hard: factors with hard noise by type and dimension (their information is empty).
+        user_factors: factors with a term of the user's.
+        dropped: factors that are left out of the bound.
+        layout: rows of the variables.
+        estimate: Y of the values, (layout.size, rows).
+        cost: graph.error(values).
+        costs: error of each factor of the table.
+    """
+
+    table: FactorTable
+    groups: Sequence[FactorGroup]
+    hard: Sequence[FactorGroup]
+    user_factors: Sequence[UserFactor]
+    dropped: Sequence[Offender]
+    layout: Layout
+    estimate: Array
+    cost: float
+    costs: Array
+
+
+def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported: OnUnsupported) -> Reading:
+    """Reads a graph and values.
+
+    Raises:
+        InvalidGraphError: missing values, wrong types, numbers that are not finite, an empty graph.
+        UnsupportedFactorError, UnsupportedNoiseError: factors without a term, unless `on_unsupported` is "drop".
+    """
+    check_graph_types(graph, values)
+    if on_unsupported not in ("raise", "drop"):
+        raise ValueError(f'on_unsupported must be "raise" or "drop", not {on_unsupported!r}.')
+    table = _list_factors(graph)
+    keys, kinds, lengths = _variables(table, values)
+    sorted_factors = _sort_factors(table, values)
+    if sorted_factors.offenders and on_unsupported == "raise":
+        noise_only = all(o.type_name in ADAPTERS for o in sorted_factors.offenders)
+        raise (UnsupportedNoiseError if noise_only else UnsupportedFactorError)(sorted_factors.offenders)
+    absolute = (
+        any(ADAPTERS[name].absolute for name, _ in [*sorted_factors.soft, *sorted_factors.hard])
+        or any(u.term.absolute for u in sorted_factors.user)
+    )  # fmt: skip
+    layout = Layout.build(keys, kinds, lengths, world=absolute)
+    groups = [_group(table, layout, name, members) for (name, _), members in sorted_factors.soft.items()]
+    hard = [_group(table, layout, name, members, hard=True) for (name, _), members in sorted_factors.hard.items()]
+    estimate = layout.lift(values)
+    _check_finite_values(layout, estimate)
+    for group in [*groups, *hard]:
+        _check_kinds(group, layout)
+    _warn_of_unit_noise(groups, table)
+    costs = np.array([f.error(values) for f in table.factors])
+    _check_finite_costs(table, costs)
+    return Reading(
+        table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
+        float(graph.error(values)), costs,
+    )  # fmt: skip
+
+
+def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
+    found = [(i, graph.at(i)) for i in range(graph.size())]
+    live = [(i, f) for i, f in found if f is not None]
+    if not live:
+        raise InvalidGraphError("The graph holds no factors: there is no cost to bound. Add factors first.")
+    factors = [f for _, f in live]
+    return FactorTable(
+        index=np.array([i for i, _ in live]),
+        types=[type(f).__name__ for f in factors],
+        keys=[f.keys() for f in factors],
+        factors=factors,
+    )
+
+
+def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[str, ...], Array]:
+    """Keys of the graph in increasing order, their kinds, and the lengths of vectors."""
+    keys = np.unique(np.fromiter((k for ks in table.keys for k in ks), dtype=np.uint64))
+    given = set(values.keys())
+    missing = [int(k) for k in keys.tolist() if k not in given]
+    if missing:
+        users = [p for p, ks in enumerate(table.keys) if missing[0] in ks]
+        raise InvalidGraphError(
+            f"The values hold nothing for {_some_keys(missing)}, which {table.name(users[0])} needs. "
+            "Insert a value for every key of the graph, for example the result of the optimizer."
+        )
+    extra = sorted(given - set(keys.tolist()))
+    if extra:
+        raise InvalidGraphError(
+            f"No factor of the graph holds {_some_keys(extra)}, which the values have. "
+            "Erase these keys from a copy of the values, or add the factors that were meant for them."
+        )
+    kinds, lengths = _kinds(keys.tolist(), values)
+    return keys, kinds, lengths
+
+
+def _some_keys(keys: Sequence[int]) -> str:
+    named = ", ".join(format_key(k) for k in keys[:5])
+    return f"{named} and {len(keys) - 5} more keys" if len(keys) > 5 else named
+
+
+def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
+    poses2 = set(gtsam.utilities.allPose2s(values).keys())
+    poses3 = set(gtsam.utilities.allPose3s(values).keys())
+    readers = {"Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": values.atVector}
+    order = list(readers)
+    kinds: list[str] = []
+    lengths: list[int] = []
+    for key in keys:
+        length = 0
+        if key in poses3:
+            kind = "Pose3"
+        elif key in poses2:
+            kind = "Pose2"
+        else:
+            kind, length = _probe_kind(key, readers, order)
+        kinds.append(kind)
+        lengths.append(length)
+    return tuple(kinds), np.array(lengths)
+
+
+def _probe_kind(key: int, readers: dict[str, Any], order: list[str]) -> tuple[str, int]:
+    """Kind and vector length of one value; the kind that fits is tried first for the next key."""
+    for kind in order:
+        try:
+            value = readers[kind](key)
+        except RuntimeError:
+            continue
+        if kind != order[0]:
+            order.remove(kind)
+            order.insert(0, kind)
+        return kind, np.size(value) if kind == "Vector" else 0
+    raise InvalidGraphError(
+        f"The value of {format_key(key)} has a type that cannot be lifted; "
+        f"supported are {', '.join(KINDS)} (points are vectors)."
+    )
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    soft: dict[tuple[str, int], list[int]]
+    hard: dict[tuple[str, int], list[int]]
+    user: list[UserFactor]
+    offenders: list[Offender]
+
+
+def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
+    """Positions in the table by (type, noise dimension), apart by what can be done with them."""
+    result = _Sorted({}, {}, [], [])
+    for position, (factor, name) in enumerate(zip(table.factors, table.types, strict=True)):
+        term = user_term(factor, values)
+        keys = tuple(table.keys[position])
+        index = int(table.index[position])
+        if term is not None:
+            result.user.append(UserFactor(index, name, keys, term))
+            continue
+        adapter = ADAPTERS.get(name)
+        if adapter is None:
+            result.offenders.append(Offender(index, name, keys, UNSUPPORTED.get(name, NO_TERM)))
+            continue
+        model = factor.noiseModel()
+        verdict = judge_noise(model)
+        if verdict is None:
+            result.soft.setdefault((name, model.dim()), []).append(position)
+        elif verdict == HARD and adapter.fix is not None:
+            result.hard.setdefault((name, model.dim()), []).append(position)
+        else:
+            reason = "a hard constraint is supported on one key only" if verdict == HARD else verdict
+            result.offenders.append(Offender(index, name, keys, reason))
+    return result
+
+
+def _group(table: FactorTable, layout: Layout, name: str, members: list[int], *, hard: bool = False) -> FactorGroup:
+    factors = [table.factors[p] for p in members]
+    keys = np.array([table.keys[p] for p in members], dtype=np.uint64)
+    if hard:
+        information = np.zeros((len(members), 0, 0))
+    else:
+        information = information_matrices([f.noiseModel() for f in factors])
+    group = FactorGroup(
+        name, factors, table.index[members], keys, np.searchsorted(layout.keys, keys), information
+    )
+    bad = np.flatnonzero(~np.isfinite(information.reshape(len(members), -1)).all(axis=1))
+    if len(bad):
+        raise InvalidGraphError(
+            f"The noise model of {table.name(members[bad[0]])} is not finite ({len(bad)} such factor(s) of this "
+            "type). Give it finite, positive sigmas, or a Constrained model if it is meant to be hard."
+        )
+    return group
+
+
+def _check_kinds(group: FactorGroup, layout: Layout) -> None:
+    expected = ADAPTERS[group.type_name].kinds
+    kinds = np.array(layout.kinds)
+    for slot, kind in enumerate(expected):
+        wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
+        if len(wrong):
+            k = wrong[0]
+            raise InvalidGraphError(
+                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a {kind} at "
+                f"{format_key(int(group.keys[k, slot]))}, where the values hold a {kinds[group.numbers[k, slot]]}."
+            )
+
+
+def _check_finite_values(layout: Layout, estimate: Array) -> None:
+    bad = np.flatnonzero(~np.isfinite(estimate).all(axis=1))
+    if len(bad):
+        keys = [int(layout.keys[n]) for n in dict.fromkeys(layout.row_variable[bad].tolist())]
+        raise InvalidGraphError(
+            f"The values of {_some_keys(keys)} are not finite. Optimise from a finite start, or repair them."
+        )
+
+
+def _check_finite_costs(table: FactorTable, costs: Array) -> None:
+    bad = np.flatnonzero(~np.isfinite(costs))
+    if len(bad):
+        hard = table.types[bad[0]].startswith("NonlinearEquality")
+        what = "is violated by the values" if hard else "has a cost that is not finite at the values"
+        raise InvalidGraphError(
+            f"{table.name(bad[0])} {what}. Certify values that satisfy every hard constraint and have finite cost."
+        )
+
+
+def _warn_of_unit_noise(groups: Sequence[FactorGroup], table: FactorTable) -> None:
+    for group in groups:
+        dimension = ADAPTERS[group.type_name].unit_dimension
+        if dimension is None or group.information.shape[1] != dimension:
+            continue
+        unit = [f for f in group.factors if f.noiseModel().isUnit()]
+        if unit:
+            warnings.warn(
+                f"{len(unit)} {group.type_name} have unit noise. GTSAM silently replaces anisotropic noise models of "
+                f"the tangent dimension by unit noise of dimension {dimension}; the certificate is for what the "
+                f"factors hold. Pass a model of dimension {dimension} if unit noise was not meant.",
+                SuspiciousInputWarning,
+                stacklevel=5,
+            )

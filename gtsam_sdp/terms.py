@@ -1,0 +1,184 @@
+"""What a factor contributes to the lifted problem: a quadratic form that is never above the factor's cost.
+
+Adapters produce `Terms`, arrays for many factors of equal shape; users who register a term for a factor of
+their own return a `Term` made of `Residual`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gtsam_sdp.variables import Array, Layout
+
+
+class Exactness(IntEnum):
+    """How a term relates to the cost of its factor."""
+
+    EXACT = 0
+    """Equal to the factor's cost everywhere."""
+    TANGENT = 1
+    """Never above the factor's cost; equal to it, or nearly, at the estimate."""
+    LOWER_BOUND = 2
+    """Never above the factor's cost, and possibly well below it."""
+    DROPPED = 3
+    """Left out: counts as zero."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of m factors of equal shape: g_k(Y) = Re tr(X^H matrix_k X) + constant_k, X the factor's local rows.
+
+    The local rows are the rotation blocks of `rotations`, then one row
+    combination @ Y[translations] - offset @ Y[world] for each row of `combination`: only differences of
+    translations enter, so that numbers stay as large as the measurements and not as large as the map.
+
+    Attributes:
+        factor: index in the graph, (m,).
+        rotations: first rows of the rotation blocks, (m, a).
+        translations: translation rows that take part, (m, t).
+        combination: coefficients of the translation rows, (q, t) or (m, q, t).
+        offset: coefficients of the world frame's rows, (m, q, rows), or None.
+        matrix: Hermitian, (m, r, r) with r = a * rows + q.
+        constant: (m,).
+        exactness: `Exactness` of each, (m,).
+    """
+
+    factor: Array
+    rotations: Array
+    translations: Array
+    combination: Array
+    offset: Array | None
+    matrix: Array
+    constant: Array
+    exactness: Array
+
+    def local_rows(self, lifted: Array, world: int) -> Array:
+        """X of every term, (m, r, rows)."""
+        count = lifted.shape[1]
+        rotated = lifted[self.rotations[:, :, None] + np.arange(count)].reshape(len(self.factor), -1, count)
+        moved = self.combination @ lifted[self.translations]
+        if self.offset is not None:
+            moved = moved - self.offset @ lifted[world : world + count]
+        return np.concatenate([rotated, moved], axis=1)
+
+    def value(self, lifted: Array, world: int) -> Array:
+        """g_k(Y), (m,)."""
+        local = self.local_rows(lifted, world)
+        return np.einsum("kia,kia->k", local.conj(), self.matrix @ local).real + self.constant
+
+    def size(self, lifted: Array, world: int) -> Array:
+        """|g_k| before cancellation: <|matrix|, |X| |X|^T> + |constant|, (m,)."""
+        local = np.linalg.norm(self.local_rows(lifted, world), axis=2)
+        return np.einsum("ki,kij,kj->k", local, np.abs(self.matrix), local) + np.abs(self.constant)
+
+
+def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:
+    """Matrix of the squared norm of B X: weight * B^H B for coefficients B, (m, r) -> (m, r, r)."""
+    outer = coefficients.conj()[:, :, None] * coefficients[:, None, :]
+    return outer * (weight[:, None, None] if isinstance(weight, np.ndarray) else weight)
+
+
+def squared_norms(
+    factor: Array,
+    coefficients: Array,
+    weight: Array,
+    *,
+    rotations: Array,
+    translations: Array,
+    combination: ArrayLike,
+    exactness: Array,
+    offset: Array | None = None,
+) -> Terms:
+    """Terms weight/2 |B X|^2 of one residual vector a factor, B given by `coefficients` (m, r)."""
+    return Terms(
+        factor=factor,
+        rotations=rotations,
+        translations=translations,
+        combination=np.asarray(combination),
+        offset=offset,
+        matrix=residual_matrix(coefficients, weight / 2),
+        constant=np.zeros(len(factor)),
+        exactness=exactness,
+    )
+
+
+def no_rows(count: int) -> Array:
+    """An empty selection of rows for `count` factors, (count, 0)."""
+    return np.zeros((count, 0), dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One d-dimensional residual vector in the world frame, linear in rotations and translations.
+
+    r = sum_k R_k rotation[k] + sum_k translation[k] t_k + world, contributing weight / 2 * |r|^2 to a term.
+
+    Attributes:
+        weight: may be negative; the term as a whole has to stay below the factor's cost.
+        rotation: for a key, a vector (d,) in that key's frame.
+        translation: for a key, a number.
+        world: a constant vector (d,) in the world frame.
+    """
+
+    weight: float
+    rotation: Mapping[int, ArrayLike] = field(default_factory=dict)
+    translation: Mapping[int, float] = field(default_factory=dict)
+    world: ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """The term of one factor: constant + sum of weight / 2 * |residual|^2, never above the factor's cost.
+
+    Attributes:
+        residuals: the residuals.
+        constant: in the unit of `graph.error`.
+        exactness: EXACT if equal to the factor's cost everywhere, TANGENT if at the estimate, else LOWER_BOUND.
+    """
+
+    residuals: Sequence[Residual]
+    constant: float = 0.0
+    exactness: Exactness = Exactness.EXACT
+
+    @property
+    def absolute(self) -> bool:
+        """Whether a residual has a part in the world frame."""
+        return any(r.world is not None for r in self.residuals)
+
+    def to_terms(self, factor: int, layout: Layout) -> Terms:
+        """The term as arrays, one factor long."""
+        rotation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.rotation))
+        translation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.translation))
+        space = layout.space
+        rows = space.rows
+        count = len(rotation_keys) * rows
+        coefficients = np.zeros((len(self.residuals), count + len(self.residuals)), dtype=space.dtype)
+        combination = np.zeros((len(self.residuals), len(translation_keys)))
+        offset = np.zeros((1, len(self.residuals), rows), dtype=space.dtype)
+        for line, residual in enumerate(self.residuals):
+            for key, vector in residual.rotation.items():
+                start = rotation_keys.index(key) * rows
+                coefficients[line, start : start + rows] = space.vectors(np.asarray(vector))
+            for key, number in residual.translation.items():
+                combination[line, translation_keys.index(key)] = number
+            if residual.world is not None:
+                offset[0, line] = -space.vectors(np.asarray(residual.world))
+            coefficients[line, count + line] = 1.0
+        weights = np.array([r.weight for r in self.residuals], dtype=float)
+        numbers_r = np.array([layout.number(k) for k in rotation_keys], dtype=np.intp)
+        numbers_t = np.array([layout.number(k) for k in translation_keys], dtype=np.intp)
+        return Terms(
+            factor=np.array([factor]),
+            rotations=layout.rotation[numbers_r][None].astype(np.intp),
+            translations=layout.translation[numbers_t][None].astype(np.intp),
+            combination=combination,
+            offset=offset if self.absolute else None,
+            matrix=residual_matrix(coefficients, weights / 2).sum(axis=0)[None],
+            constant=np.array([float(self.constant)]),
+            exactness=np.array([self.exactness]),
+        )

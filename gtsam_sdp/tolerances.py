@@ -1,0 +1,34 @@
+"""Every numerical threshold of the package, with its reason."""
+
+UNIT_ROUNDOFF = 2.0**-53
+"""Relative error of one IEEE double operation rounded to nearest."""
+
+COEFFICIENT_ROUNDOFFS = 32
+"""Roundoffs granted to a coefficient of a term: the longest chain of operations that computes one is shorter."""
+
+FACTORISATION_EXTRA = 8
+"""Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
+
+COST_FLOOR = 1e-8
+"""A gap is relative to at least this share of the terms' size before cancellation: below it a cost is noise."""
+
+MAX_TANGENT_ANGLE = 3.0
+"""Tangent angle of theta^2 is at most this [rad]: its slope 2 theta / sin(theta) is infinite at pi."""
+
+MIXING_LADDER = (0.05, 0.2, 0.02, 0.5)
+"""Shares of the smallest translation information that a pose term may move into its tangent part (beta)."""
+
+FIXED_VALUE_TOLERANCE = 1e-6
+"""Largest whitened-by-nothing error [m or rad] at which values still count as satisfying a hard constraint."""
+
+MANIFOLD_TOLERANCE = 1e-6
+"""Largest entry of R R^T - I at which a hard prior's matrix still counts as a rotation."""
+
+TERM_VIOLATION = 1e-8
+"""A registered term may exceed its factor's cost by this share (of the terms' size) before it is refused."""
+
+POLISH_DECREASE = 1e-11
+"""Polishing ends when a Newton step predicts a smaller relative decrease of the cost."""
+
+FAR_FROM_OPTIMUM = 1e-3
+"""Above this predicted relative decrease by one Newton step the report advises to optimise first."""

@@ -1,0 +1,274 @@
+"""The table of variables: which rows of the lifted matrix Y each one owns, and the way there and back.
+
+A rotation owns the rows R^T, a pose the rows [R^T; t^T], a point or vector the rows p^T. In two dimensions rows are
+complex numbers: a rotation is z = cos + i sin, a translation x + i y. See docs/maths.md, section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gtsam
+import numpy as np
+from numpy.typing import NDArray
+
+from gtsam_sdp.errors import InvalidGraphError, format_key
+
+Array = NDArray[Any]
+
+WORLD = -1
+"""Stands for the world frame where a variable's number is expected."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The plane (complex rows) or space (real rows): how vectors and rotations become rows of Y.
+
+    Attributes:
+        dimension: 2 or 3.
+    """
+
+    dimension: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a rotation, and columns of Y: 1 complex row in 2D, 3 real rows in 3D."""
+        return 1 if self.dimension == 2 else 3
+
+    @property
+    def dtype(self) -> type[np.complex128] | type[np.float64]:
+        """Type of Y: complex in 2D, real in 3D."""
+        return np.complex128 if self.dimension == 2 else np.float64
+
+    def vectors(self, vectors: Array) -> Array:
+        """Rows of real vectors: (..., 2) to complex (..., 1) in 2D, unchanged (..., 3) in 3D."""
+        vectors = np.asarray(vectors, dtype=float)
+        if self.dimension == 3:
+            return vectors
+        return (vectors[..., :1] + 1j * vectors[..., 1:]).astype(complex)
+
+    def rotations(self, matrices: Array) -> Array:
+        """Rotation matrices (..., d, d) as (..., rows, rows): cos + i sin in 2D, unchanged in 3D."""
+        if self.dimension == 3:
+            return matrices
+        return (matrices[..., :1, :1] + 1j * matrices[..., 1:, :1]).astype(complex)
+
+    def pack(self, vectors: Array) -> Array:
+        """Rows of vectors of any length: (m, k) to (m, ceil(k / d), rows), padded with zeros."""
+        count, length = vectors.shape
+        padded = np.zeros((count, -(-length // self.dimension) * self.dimension))
+        padded[:, :length] = vectors
+        return self.vectors(padded.reshape(count, -1, self.dimension))
+
+    def unpack(self, rows: Array, length: int) -> Array:
+        """The vector of `length` numbers that `pack` turned into these rows (q, rows)."""
+        flat = np.column_stack([rows.real, rows.imag]) if self.dimension == 2 else rows
+        return np.ascontiguousarray(flat).reshape(-1)[:length]
+
+    def nearest_rotations(self, blocks: Array) -> Array:
+        """Projects blocks (m, rows, rows) to SO(d): z / |z|, or the polar factor of determinant one."""
+        if self.dimension == 2:
+            size = np.abs(blocks)
+            return np.where(size > 0, blocks / np.where(size > 0, size, 1.0), 1.0)
+        left, _, right = np.linalg.svd(blocks)
+        left[:, :, -1] *= np.linalg.det(left @ right)[:, None]
+        return left @ right
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of variable: its name in GTSAM, its dimension (None: any), and which rows it owns."""
+
+    name: str
+    dimension: int | None
+    rotates: bool
+    translates: bool
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("Rot2", 2, True, False),
+        Kind("Rot3", 3, True, False),
+        Kind("Pose2", 2, True, True),
+        Kind("Pose3", 3, True, True),
+        Kind("Vector", None, False, True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which rows of Y belong to which variable.
+
+    Attributes:
+        space: the plane or space.
+        keys: GTSAM keys in increasing order, (v,).
+        kinds: name of each variable's kind, (v,).
+        lengths: numbers of a vector variable, 0 for others, (v,).
+        rotation: first row of each variable's rotation, -1 if it has none, (v,).
+        translation: first row of each variable's translation or vector, -1 if it has none, (v,).
+        world: first row of the world frame, -1 if no absolute factor needs one.
+        size: rows of Y.
+    """
+
+    space: Space
+    keys: Array
+    kinds: tuple[str, ...]
+    lengths: Array
+    rotation: Array
+    translation: Array
+    world: int
+    size: int
+
+    @classmethod
+    def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
+        """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
+        space = Space(_common_dimension(keys, kinds, lengths))
+        rotates = np.array([KINDS[k].rotates for k in kinds])
+        translates = np.array([KINDS[k].translates for k in kinds])
+        vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
+        counts = rotates * space.rows + translates * vector_rows
+        first = np.concatenate([[0], np.cumsum(counts)])
+        rotation = np.where(rotates, first[:-1], -1)
+        translation = np.where(translates, first[:-1] + rotates * space.rows, -1)
+        size = int(first[-1])
+        return cls(
+            space=space,
+            keys=keys,
+            kinds=kinds,
+            lengths=lengths,
+            rotation=rotation,
+            translation=translation,
+            world=size if world else -1,
+            size=size + space.rows * world,
+        )
+
+    @cached_property
+    def _numbers(self) -> Mapping[int, int]:
+        return {int(key): number for number, key in enumerate(self.keys)}
+
+    def number(self, key: int) -> int:
+        """Position of a key among the variables; KeyError if it is not one of them."""
+        return self._numbers[key]
+
+    def rows(self, key: int) -> Array:
+        """Rows of Y that belong to a key: its rotation's, then its translation's."""
+        return self._variable_rows(self.number(key))
+
+    def _variable_rows(self, number: int) -> Array:
+        starts = np.append(np.where(self.rotation >= 0, self.rotation, self.translation), self._world_start)
+        return np.arange(starts[number], starts[number + 1])
+
+    @property
+    def _world_start(self) -> int:
+        return self.world if self.world >= 0 else self.size
+
+    @cached_property
+    def row_variable(self) -> Array:
+        """Number of the variable that owns each row, (size,); the number of variables for the world frame."""
+        starts = np.where(self.rotation >= 0, self.rotation, self.translation)
+        return np.searchsorted(np.append(starts, self._world_start), np.arange(self.size), side="right") - 1
+
+    @cached_property
+    def blocks(self) -> Array:
+        """First rows of all rotation blocks, the world frame's last, (k,)."""
+        blocks = self.rotation[self.rotation >= 0]
+        return np.append(blocks, self.world) if self.world >= 0 else blocks
+
+    def rotation_rows(self, numbers: Array) -> Array:
+        """First rotation rows of variables by number; WORLD gives the world frame."""
+        return np.where(numbers == WORLD, self.world, self.rotation[numbers])
+
+    def lift(self, values: gtsam.Values) -> Array:
+        """The matrix Y of the values: (size, rows of a rotation), complex in 2D. The world frame is the identity."""
+        lifted = np.zeros((self.size, self.space.rows), dtype=self.space.dtype)
+        kinds = np.array(self.kinds)
+        for kind in dict.fromkeys(self.kinds):
+            numbers = np.flatnonzero(kinds == kind)
+            rotations, translations = _read_kind(kind, values, self.keys[numbers], self.space)
+            if rotations is not None:
+                rows = self.rotation[numbers][:, None] + np.arange(self.space.rows)
+                lifted[rows] = self.space.rotations(rotations).swapaxes(1, 2)
+            if translations is not None:
+                self._put_translations(lifted, numbers, translations)
+        if self.world >= 0:
+            lifted[self.world :] = np.eye(self.space.rows)
+        return lifted
+
+    def _put_translations(self, lifted: Array, numbers: Array, translations: list[Array] | Array) -> None:
+        if isinstance(translations, np.ndarray):
+            lifted[self.translation[numbers]] = self.space.vectors(translations)
+            return
+        for number, vector in zip(numbers, translations, strict=True):
+            rows = self.space.pack(vector[None])[0]
+            first = self.translation[number]
+            lifted[first : first + len(rows)] = rows
+
+    def unlift(self, lifted: Array) -> gtsam.Values:
+        """Values of a matrix Y; the world frame is turned back to the identity, rotations are projected to SO(d)."""
+        if lifted.shape != (self.size, self.space.rows):
+            raise ValueError(f"Y must have shape {(self.size, self.space.rows)}, not {lifted.shape}.")
+        if self.world >= 0:
+            lifted = lifted @ self.space.nearest_rotations(lifted[None, self.world :])[0].conj().T
+        values = gtsam.Values()
+        for number, kind in enumerate(self.kinds):
+            key = int(self.keys[number])
+            rotation = translation = None
+            if KINDS[kind].rotates:
+                block = lifted[self.rotation[number] : self.rotation[number] + self.space.rows]
+                rotation = self.space.nearest_rotations(block[None])[0].T
+            if KINDS[kind].translates:
+                length = int(self.lengths[number]) or self.space.dimension
+                first = self.translation[number]
+                count = -(-length // self.space.dimension)
+                translation = self.space.unpack(lifted[first : first + count], length)
+            values.insert(key, _gtsam_value(kind, rotation, translation))
+        return values
+
+
+def _common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
+    dimensions = {KINDS[k].dimension: i for i, k in reversed(list(enumerate(kinds))) if KINDS[k].dimension}
+    if len(dimensions) == 2:
+        named = " and ".join(f"{format_key(int(keys[i]))} ({kinds[i]})" for _, i in sorted(dimensions.items()))
+        raise InvalidGraphError(f"The graph mixes 2D and 3D variables: {named}. Certify the two parts apart.")
+    if dimensions:
+        return int(next(iter(dimensions)) or 3)
+    return 2 if len(lengths) and set(lengths.tolist()) == {2} else 3
+
+
+def _read_kind(kind: str, values: gtsam.Values, keys: Array, space: Space) -> tuple[Array | None, Any]:
+    """Rotations (m, d, d) and translations ((m, d), or a list of vectors) of all keys of one kind."""
+    if kind in ("Pose2", "Pose3"):
+        poses = _pose_table(kind, values, keys)
+        if kind == "Pose2":
+            angle = poses[:, 2]
+            turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1)
+            return turn.reshape(-1, 2, 2), poses[:, :2]
+        return poses[:, :9].reshape(-1, 3, 3), poses[:, 9:]
+    if kind == "Vector":
+        vectors = [np.atleast_1d(values.atVector(int(k))) for k in keys]
+        same = all(len(v) == space.dimension for v in vectors)
+        return None, np.array(vectors) if same else vectors
+    at = values.atRot2 if kind == "Rot2" else values.atRot3
+    return np.array([at(int(k)).matrix() for k in keys]), None
+
+
+def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:
+    """Rows (x, y, angle) or (r11 ... r33, x, y, z) of the keys, read in bulk by GTSAM."""
+    poses = gtsam.utilities.allPose2s(values) if kind == "Pose2" else gtsam.utilities.allPose3s(values)
+    table = gtsam.utilities.extractPose2(poses) if kind == "Pose2" else gtsam.utilities.extractPose3(poses)
+    return table[np.searchsorted(np.array(poses.keys(), dtype=np.uint64), keys)]
+
+
+def _gtsam_value(kind: str, rotation: Array | None, translation: Array | None) -> Any:
+    if kind in ("Rot2", "Pose2"):
+        assert rotation is not None
+        turn = gtsam.Rot2.fromCosSin(float(rotation[0, 0].real), float(rotation[0, 0].imag))
+        return turn if kind == "Rot2" else gtsam.Pose2(turn, translation)
+    if kind in ("Rot3", "Pose3"):
+        return gtsam.Rot3(rotation) if kind == "Rot3" else gtsam.Pose3(gtsam.Rot3(rotation), translation)
+    return translation
