@@ -11,7 +11,8 @@ at every optimum. See docs/maths.md, section 3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,14 +22,17 @@ from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import (
     PositiveDefinite,
+    add_to_diagonal,
     complex_vectors,
     prove_positive_definite,
-    real_form,
-    real_magnitude,
+    real_upper,
     real_vectors,
 )
 
 _COEFFICIENT_ERROR = COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF
+_EXTENDED_SHARE = float(np.finfo(np.longdouble).eps / np.finfo(float).eps)
+"""Roundoff of extended precision relative to double: 2^-11 on x86, 1 where there is no such type."""
+
 _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
 
@@ -40,12 +44,14 @@ class VerifiedBound:
     Attributes:
         value: the bound, rounding errors included; -inf if none was proven.
         shift: what was added to the diagonal of S on rotation rows to prove it (in the unit of the cost).
+        decrease: how much below <Q, Y Y^H> + constant a Newton step from Y would go, by the small complement.
         rounding: what the bound gives away to rounding errors.
-        attempts: number of factorisations.
+        attempts: number of shifts tried.
     """
 
     value: float
     shift: float
+    decrease: float
     rounding: float
     attempts: int
 
@@ -71,19 +77,65 @@ def _block_diagonal(qcqp: Qcqp, blocks: Array) -> sp.csc_array:
 
 @dataclass(frozen=True)
 class _Bordered:
-    """S split into the rows of the reference frames (border) and the rest (inner), all real."""
+    """S split into the rows of the reference frames (border) and the rest (inner).
 
-    inner: sp.csc_array
-    uncertainty: sp.csc_array
-    inner_rows: Array
-    border_rows: Array
+    Attributes:
+        S, magnitude: the whole matrix and the sizes of its entries' summands, (n, n).
+        errors: error of the entries of each row relative to the magnitude, (n,).
+        inner, border: the two sets of rows.
+        upper: upper triangle of the inner part as a real matrix.
+        constrained: 1 on rows of rotations, 0 on others, (n,).
+    """
+
+    S: sp.csc_array
+    magnitude: sp.csc_array
+    errors: Array
+    inner: Array
+    border: Array
+    upper: sp.csc_array
     constrained: Array
 
+    @classmethod
+    def split(cls, qcqp: Qcqp, multipliers: Array) -> _Bordered:
+        """S of multipliers, split."""
+        S = certificate_matrix(qcqp, multipliers)
+        count = qcqp.rank
+        border = np.zeros(qcqp.size, dtype=bool)
+        starts = qcqp.coordinates.position[qcqp.coordinates.references]
+        border[(starts[:, None] + np.arange(count)).ravel()] = True
+        inner = np.flatnonzero(~border)
+        constrained = np.zeros(qcqp.size)
+        constrained[(qcqp.blocks[:, None] + np.arange(count)).ravel()] = 1.0
+        return cls(
+            S=S,
+            magnitude=(qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))).tocsc(),
+            errors=_coefficient_errors(qcqp),
+            inner=inner,
+            border=np.flatnonzero(border),
+            upper=real_upper(S, inner),
+            constrained=constrained,
+        )
+
+    @property
+    def is_complex(self) -> bool:
+        return np.iscomplexobj(self.S.data)
+
+    def real(self, numbers: Array) -> Array:
+        """Numbers for the inner rows, as numbers for the rows of the real matrix."""
+        return np.repeat(numbers[self.inner], 2) if self.is_complex else numbers[self.inner]
+
     def shifted(self, shift: float) -> sp.csc_array:
-        return self.inner + sp.diags_array(shift * self.constrained, format="csc") if shift else self.inner
+        """The inner part with `shift` added on rotation rows."""
+        return add_to_diagonal(self.upper, shift * self.real(self.constrained)) if shift else self.upper
+
+    def uncertainty(self, x: Array) -> Array:
+        """|E| x for the errors E of the inner part; a complex error of size e is at most sqrt(2) e in a real row."""
+        wide = np.zeros(len(self.errors))
+        wide[self.inner] = np.maximum(x[0::2], x[1::2]) * math.sqrt(2) if self.is_complex else x
+        return self.real(self.errors * (self.magnitude @ wide))
 
 
-def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, worthless: float = 0.0) -> VerifiedBound:
+def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = False) -> VerifiedBound:
     """A proven lower bound of the cost over the feasible set, from multipliers and a nearly optimal Y.
 
     Neither multipliers nor Y are trusted: poor ones give a poor bound, never a wrong one.
@@ -92,46 +144,46 @@ def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, worthless: float = 0.
         qcqp: the problem, in centred coordinates.
         multipliers: Hermitian, (k, rank, rank).
         Y: where the multipliers were taken, (n, rank).
-        worthless: the search for a shift ends where the bound cannot exceed this any more.
+        quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.
     """
-    S = certificate_matrix(qcqp, multipliers)
-    magnitude = (qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))).tocsc()
-    bordered = _split(qcqp, S, magnitude)
+    bordered = _Bordered.split(qcqp, multipliers)
     traces = np.trace(multipliers, axis1=1, axis2=2).real
     base = math.fsum([qcqp.constant, *traces.tolist()])
     constant_error = 8 * UNIT_ROUNDOFF * (np.abs(traces).sum() + abs(qcqp.constant))
     constant_error += _COEFFICIENT_ERROR * qcqp.constant_magnitude
-    rows = int(bordered.constrained.sum()) // (2 if np.iscomplexobj(S.data) else 1)
+    rows = int(bordered.constrained[bordered.inner].sum())
 
     def attempt(shift: float) -> VerifiedBound | None:
         proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
         if proof is None:
             return None
-        gain, error = _schur_complement(qcqp, S, magnitude, bordered, proof, Y, shift)
+        gain, error = _schur_complement(qcqp, bordered, proof, Y, shift)
         rounding = error + constant_error
         value = base + gain - shift * rows * (1 + 4 * UNIT_ROUNDOFF) - rounding
-        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, rounding, 1)
+        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, max(-gain, 0.0), rounding, 1)
 
-    scale = float(np.median(bordered.inner.diagonal())) if bordered.inner.shape[0] else 0.0
-    ceiling = max(base - worthless, 0.0) / max(rows, 1)
-    return _smallest_shift(attempt, scale, ceiling)
+    scale = float(np.median(bordered.upper.diagonal())) if len(bordered.inner) else 0.0
+    ceiling = max(base, 0.0) / max(rows, 1)
+    return _smallest_shift(attempt, scale, ceiling, quick)
 
 
-def _smallest_shift(attempt, scale: float, ceiling: float) -> VerifiedBound:
+def _smallest_shift(
+    attempt: Callable[[float], VerifiedBound | None], scale: float, ceiling: float, quick: bool
+) -> VerifiedBound:
     """Bound at the smallest shift for which `attempt` succeeds: grow until it does, then bisect."""
     found = attempt(0.0)
     attempts = 1
     shift, failed = 1e-13 * scale, 0.0
-    while found is None and shift <= max(ceiling, 1e-12 * scale):
+    while not quick and found is None and shift <= max(ceiling, 1e-12 * scale):
         found = attempt(shift)
         attempts += 1
         if found is None:
             failed, shift = shift, shift * _SHIFT_GROWTH
-    if found is None and failed < ceiling:
+    if not quick and found is None and failed < ceiling:
         found = attempt(ceiling)
         attempts += 1
     if found is None:
-        return VerifiedBound(-math.inf, math.inf, 0.0, attempts)
+        return VerifiedBound(-math.inf, math.inf, math.inf, 0.0, attempts)
     while failed and found.shift > _SHIFT_PRECISION * failed:
         middle = math.sqrt(failed * found.shift)
         tried = attempt(middle)
@@ -140,30 +192,7 @@ def _smallest_shift(attempt, scale: float, ceiling: float) -> VerifiedBound:
             failed = middle
         else:
             found = tried
-    return VerifiedBound(found.value, found.shift, found.rounding, attempts)
-
-
-def _split(qcqp: Qcqp, S: sp.csc_array, magnitude: sp.csc_array) -> _Bordered:
-    coordinates = qcqp.coordinates
-    count = qcqp.rank
-    border = np.zeros(qcqp.size, dtype=bool)
-    starts = coordinates.position[coordinates.references]
-    border[(starts[:, None] + np.arange(count)).ravel()] = True
-    inner = np.flatnonzero(~border)
-    constrained = np.zeros(qcqp.size)
-    constrained[(qcqp.blocks[:, None] + np.arange(count)).ravel()] = 1.0
-    uncertainty = (sp.diags_array(_coefficient_errors(qcqp)) @ magnitude)[inner][:, inner]
-    inner_constrained = constrained[inner]
-    if np.iscomplexobj(S.data):
-        inner_constrained = np.repeat(inner_constrained, 2)
-        uncertainty = real_magnitude(uncertainty.tocsc())
-    return _Bordered(
-        inner=real_form(S[inner][:, inner].tocsc()),
-        uncertainty=uncertainty.tocsc(),
-        inner_rows=inner,
-        border_rows=np.flatnonzero(border),
-        constrained=inner_constrained,
-    )
+    return replace(found, attempts=attempts)
 
 
 def _coefficient_errors(qcqp: Qcqp) -> Array:
@@ -175,13 +204,7 @@ def _coefficient_errors(qcqp: Qcqp) -> Array:
 
 
 def _schur_complement(
-    qcqp: Qcqp,
-    S: sp.csc_array,
-    magnitude: sp.csc_array,
-    bordered: _Bordered,
-    proof: PositiveDefinite,
-    Y: Array,
-    shift: float,
+    qcqp: Qcqp, bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float
 ) -> tuple[float, float]:
     """What can be added to the traces of the references' multipliers, and the rounding error in it.
 
@@ -194,24 +217,23 @@ def _schur_complement(
     if not len(references):
         return 0.0, 0.0
     component = qcqp.coordinates.component[qcqp.coordinates.kept]
-    inner, border = bordered.inner_rows, bordered.border_rows
+    S, inner, border = bordered.S, bordered.inner, bordered.border
     frames = Y[references[:, None] + np.arange(count)]
     V = np.zeros_like(Y)
     known = np.flatnonzero(component >= 0)
     V[known] = (Y[known][:, None, :] @ frames[component[known]].conj().swapaxes(1, 2))[:, 0]
     V[border] = np.tile(np.eye(count), (len(references), 1))
     shifts = np.zeros(qcqp.size)
-    shifts[inner] = shift * (bordered.constrained[0::2] if np.iscomplexobj(Y) else bordered.constrained)
+    shifts[inner] = shift * bordered.constrained[inner]
     residual = np.zeros_like(Y)
     for _ in range(2):
         residual = S @ V + shifts[:, None] * V
         V[inner] -= _solve(proof, residual[inner])
-    residual = S @ V + shifts[:, None] * V
+    residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
-    lengths = np.diff(S.indptr)
-    errors = _coefficient_errors(qcqp) + (lengths + 2) * UNIT_ROUNDOFF
+    errors = bordered.errors + (np.diff(S.indptr) * _EXTENDED_SHARE + 2) * UNIT_ROUNDOFF
     errors[border] = _COEFFICIENT_ERROR
-    reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
+    reach = (bordered.magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
     slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
     remainder = np.zeros(qcqp.size)
     remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / slack
@@ -220,6 +242,12 @@ def _schur_complement(
     gain = math.fsum(np.trace(products, axis1=1, axis2=2).real.tolist())
     error = count * (uncertain.sum(axis=(0, 2)).max() + count * remainder.sum())
     return gain, float(error) * (1 + 1e-6)
+
+
+def _accurate_product(S: sp.csc_array, V: Array) -> Array:
+    """S V in extended precision where the machine has it."""
+    wide = np.clongdouble if np.iscomplexobj(V) else np.longdouble
+    return (S.astype(wide) @ V.astype(wide)).astype(V.dtype)
 
 
 def _exact_rows(S: sp.csc_array, rows: Array, V: Array) -> Array:

@@ -3,13 +3,16 @@
 UNIT_ROUNDOFF = 2.0**-53
 """Relative error of one IEEE double operation rounded to nearest."""
 
-COEFFICIENT_ROUNDOFFS = 32
+COEFFICIENT_ROUNDOFFS = 16
 """Roundoffs granted to a coefficient of a term: the longest chain of operations that computes one is shorter."""
+
+EIGENVALUE_ROUNDOFFS = 16
+"""Roundoffs, relative to the matrix, granted to the smallest eigenvalue of a small information matrix."""
 
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-COST_FLOOR = 1e-8
+COST_FLOOR = 1e-9
 """A gap is relative to at least this share of the terms' size before cancellation: below it a cost is noise."""
 
 MAX_TANGENT_ANGLE = 3.0
@@ -32,3 +35,6 @@ POLISH_DECREASE = 1e-11
 
 FAR_FROM_OPTIMUM = 1e-3
 """Above this predicted relative decrease by one Newton step the report advises to optimise first."""
+
+POLISHING_GAIN = 0.1
+"""Polishing is worth its time if it may close this share of the gap, and of the tolerance."""

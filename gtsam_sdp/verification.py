@@ -8,6 +8,7 @@ F >= -diag(f / x), so that A >= diag(c - f / x): a bound of A from below that in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,9 @@ from gtsam_sdp.tolerances import FACTORISATION_EXTRA, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 
 _SAFETY = 2.0
-_FIRST_GUESS = 2.0**-43
+_GUESSES = (2.0**-38, 2.0**-44)
+"""Shares of the diagonal to subtract: the first covers the rounding of large fronts at once, the second is for
+matrices so near to singular that they do not survive it."""
 
 
 @dataclass(frozen=True)
@@ -38,52 +41,60 @@ class PositiveDefinite:
         return np.column_stack([self.factor.solve(np.ascontiguousarray(b)) for b in right.T])
 
 
-def prove_positive_definite(matrix: sp.csc_array, uncertainty: sp.csc_array | None = None) -> PositiveDefinite | None:
-    """Proves that a matrix is positive definite, whatever its entries are within their uncertainty.
+RowSums = Callable[[Array], Array]
+"""x -> an upper bound of |E| x for the unknown error E of a matrix, x >= 0."""
+
+
+def prove_positive_definite(upper: sp.csc_array, uncertainty: RowSums | None = None) -> PositiveDefinite | None:
+    """Proves that a symmetric matrix is positive definite, whatever its entries are within their uncertainty.
 
     Args:
-        matrix: A, symmetric, real, (n, n).
-        uncertainty: nonnegative, (n, n): every entry of A may be off by so much. None: A is exact.
+        upper: upper triangle of A with sorted rows, real, (n, n).
+        uncertainty: bounds the errors of the entries of A; None: A is exact.
 
     Returns:
         The proof, or None if there is none: A may be indefinite, or too close to it.
     """
-    diagonal = matrix.diagonal()
-    if len(diagonal) == 0 or not np.isfinite(matrix.data).all() or not (diagonal > 0).all():
+    diagonal = upper.diagonal()
+    if len(diagonal) == 0 or not np.isfinite(upper.data).all() or not (diagonal > 0).all():
         return None
     scale = 1 / np.sqrt(diagonal)
-    fixed = np.zeros(len(diagonal)) if uncertainty is None else (uncertainty @ scale) / scale
-    subtracted = _SAFETY * fixed + _FIRST_GUESS * diagonal
-    for _ in range(3):
-        proof = _try(matrix, subtracted, fixed, scale)
-        if proof is None or (proof.slack > 0).all():
+    fixed = np.zeros(len(diagonal)) if uncertainty is None else uncertainty(scale) / scale
+    for guess in _GUESSES:
+        subtracted = _SAFETY * fixed + guess * diagonal
+        proof = _try(upper, diagonal, subtracted, fixed, scale)
+        if proof is not None and not (proof.slack > 0).all():
+            subtracted = np.maximum(subtracted, _SAFETY * (subtracted - proof.slack))
+            proof = _try(upper, diagonal, subtracted, fixed, scale)
+        if proof is not None and (proof.slack > 0).all():
             return proof
-        needed = subtracted - proof.slack
-        subtracted = np.maximum(subtracted, _SAFETY * needed)
     return None
 
 
-def _try(matrix: sp.csc_array, subtracted: Array, fixed: Array, scale: Array) -> PositiveDefinite | None:
+def _try(upper: sp.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array) -> PositiveDefinite | None:
     """Factorises A - diag(subtracted); the slack of the result may still be negative."""
-    lowered = sp.triu(matrix, format="csc")
-    lowered.sort_indices()
-    at_diagonal = lowered.indptr[1:] - 1
-    lowered.data[at_diagonal] -= subtracted
-    factor = factorise(lowered)
+    factor = factorise(add_to_diagonal(upper, -subtracted))
     if factor is None:
         return None
     lower, pivots, order = factor.factors()
     if not (np.isfinite(pivots).all() and (pivots > 0).all()):
         return None
-    lower = abs(lower)
+    np.abs(lower.data, out=lower.data)
     x = scale[order]
     reach = pivots * (x + lower.T @ x)
-    product = np.empty_like(x)
     # entry (i, j) sums at most min(k_i, k_j) products, so row i of |F| is at most gamma_(k_i) times row i of the product
     roundoffs = (np.bincount(lower.indices, minlength=len(x)) + FACTORISATION_EXTRA) * UNIT_ROUNDOFF
-    product[order] = (reach + lower @ reach) * roundoffs / (1 - roundoffs) / x
-    rounding = product + 4 * UNIT_ROUNDOFF * matrix.diagonal()
+    rounding = np.empty_like(x)
+    rounding[order] = (reach + lower @ reach) * roundoffs / (1 - roundoffs) / x
+    rounding += 4 * UNIT_ROUNDOFF * diagonal
     return PositiveDefinite(slack=subtracted - fixed - rounding, factor=factor)
+
+
+def add_to_diagonal(upper: sp.csc_array, numbers: Array) -> sp.csc_array:
+    """An upper triangle, with sorted rows and no zero on the diagonal, plus a diagonal matrix."""
+    data = upper.data.copy()
+    data[upper.indptr[1:] - 1] += numbers
+    return sp.csc_array((data, upper.indices, upper.indptr), shape=upper.shape)
 
 
 def factorise(upper: sp.csc_array) -> qdldl.Solver | None:
@@ -94,22 +105,33 @@ def factorise(upper: sp.csc_array) -> qdldl.Solver | None:
         return None
 
 
-def real_form(matrix: sp.csc_array) -> sp.csc_array:
-    """A Hermitian matrix as a real symmetric one of twice the size: row 2i, 2i+1 hold real and imaginary part."""
-    if not np.iscomplexobj(matrix.data):
-        return matrix
-    coo = matrix.tocoo()
-    row, column = coo.coords
-    rows = np.concatenate([2 * row, 2 * row + 1, 2 * row, 2 * row + 1])
-    columns = np.concatenate([2 * column, 2 * column + 1, 2 * column + 1, 2 * column])
-    data = np.concatenate([coo.data.real, coo.data.real, -coo.data.imag, coo.data.imag])
-    size = 2 * matrix.shape[0]
-    return sp.coo_array((data, (rows, columns)), shape=(size, size)).tocsc()
+def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
+    """Upper triangle of a Hermitian matrix, or of its part on some rows, as a real symmetric one.
 
+    A complex matrix becomes a real one of twice the size: row 2i, 2i+1 hold real and imaginary part of row i.
 
-def real_magnitude(matrix: sp.csc_array) -> sp.csc_array:
-    """Bounds of the entries of a Hermitian matrix as bounds for those of its `real_form`."""
-    return sp.csc_array(sp.kron(matrix, np.ones((2, 2)), format="csc"))
+    Args:
+        matrix: Hermitian, (n, n).
+        rows: rows and columns to keep, increasing, (m,); None: all.
+    """
+    size = matrix.shape[0]
+    row, column, data = matrix.indices, np.repeat(np.arange(size), np.diff(matrix.indptr)), matrix.data
+    kept = row <= column
+    if rows is not None:
+        position = np.full(size, -1)
+        position[rows] = np.arange(len(rows))
+        row, column, size = position[row], position[column], len(rows)
+        kept &= (row >= 0) & (column >= 0)
+    row, column, data = row[kept], column[kept], data[kept]
+    if np.iscomplexobj(data):
+        off = np.flatnonzero(row < column)
+        rows4 = [2 * row, 2 * row + 1, 2 * row[off], 2 * row[off] + 1]
+        columns4 = [2 * column, 2 * column + 1, 2 * column[off] + 1, 2 * column[off]]
+        parts = [data.real, data.real, -data.imag[off], data.imag[off]]
+        row, column, data, size = np.concatenate(rows4), np.concatenate(columns4), np.concatenate(parts), 2 * size
+    upper = sp.coo_array((data, (row, column)), shape=(size, size)).tocsc()
+    upper.sort_indices()
+    return upper
 
 
 def real_vectors(vectors: Array) -> Array:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 # importing a family registers its adapters
 from gtsam_sdp.factors import equality, frobenius, pose, rotation, translation  # noqa: F401
 from gtsam_sdp.factors.registry import ADAPTERS, Lifting
@@ -20,11 +18,3 @@ def build_terms(reading: Reading) -> Sequence[Terms]:
     terms += [user.term.to_terms(user.index, reading.layout) for user in reading.user_factors]
     return terms
 
-
-def value_of_factors(reading: Reading, terms: Sequence[Terms]) -> np.ndarray:
-    """Sum of the terms of each factor of the table at the estimate, (f,)."""
-    world = reading.layout.world
-    total = np.zeros(int(reading.table.index[-1]) + 1)
-    for batch in terms:
-        np.add.at(total, batch.factor, batch.value(reading.estimate, world))
-    return total[reading.table.index]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gtsam_sdp.terms import Exactness
-from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, MIXING_LADDER
+from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, MAX_TANGENT_ANGLE, MIXING_LADDER, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Space
 
 
@@ -77,6 +77,7 @@ def _curvature_table() -> tuple[Array, Array]:
 
 
 _NEGLIGIBLE = 1e-13
+_NEGLIGIBLE_LOSS = 1e-8
 _THETA, _CURVATURE = _curvature_table()
 
 
@@ -132,14 +133,27 @@ def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.swapaxes(1, 2)) / 2
 
 
-def smallest_eigenvalue(information: Array) -> Array:
-    """Smallest eigenvalues of symmetric matrices (m, k, k); exact for multiples of the identity."""
+def smallest_eigenvalue(information: Array, scale: Array | None = None) -> Array:
+    """A lower bound of the smallest eigenvalues of symmetric matrices (m, k, k), exact for multiples of I.
+
+    Args:
+        information: the matrices.
+        scale: size of the numbers they were computed from, (m,), if that is larger than the matrices themselves.
+    """
     diagonal = np.einsum("kii->ki", information)
     if information.shape[-1] == 1:
-        return diagonal[:, 0]
-    smallest = np.linalg.eigvalsh(information)[:, 0]
+        smallest = diagonal[:, 0]
+        return smallest if scale is None else smallest - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * scale
     least = diagonal.min(axis=1)
-    return np.where(np.abs(smallest - least) <= _NEGLIGIBLE * np.abs(least), least, smallest)
+    off = information - diagonal[:, :, None] * np.eye(information.shape[-1])
+    plain = ~off.any(axis=(1, 2))
+    size = np.linalg.norm(information, axis=(1, 2)) if scale is None else scale
+    if plain.all():
+        smallest = least
+    else:
+        smallest = np.linalg.eigvalsh(information)[:, 0] - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size
+        smallest = np.where(plain, least, smallest)
+    return smallest if scale is None else smallest - np.where(plain, EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size, 0.0)
 
 
 def _add_anisotropic(
@@ -228,7 +242,7 @@ def pose_form(
     """
     angles = information.shape[-1] - space.dimension
     estimate = _estimate(information, relative, e, max_cost, space)
-    split = _choose_split(information, estimate, space)
+    split = _choose_split(information, estimate, max_cost, space)
     turned = exp_rotation(split.w0, space)
     form = _isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -259,7 +273,8 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
     return _Estimate(relative, e, omega, log_translation(omega, e, space), translation_curvature(theta))
 
 
-def _choose_split(information: Array, estimate: _Estimate, space: Space) -> _Split:
+def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:
+    """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
     angles = information.shape[-1] - space.dimension
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
@@ -278,7 +293,13 @@ def _choose_split(information: Array, estimate: _Estimate, space: Space) -> _Spl
         chosen = np.zeros(len(plain), dtype=bool)
         chosen[rest[better]] = True
         best = best.replace_where(_scatter(tried, rest, len(plain)), chosen)
+        rest = rest[best.loss[rest] > _NEGLIGIBLE_LOSS * max_cost / len(plain)]
     return best
+
+
+def _scale(moved: Array) -> Array | None:
+    """Size of the numbers that cancel in L_rr - moved; None if nothing is moved."""
+    return 2 * np.linalg.norm(moved, axis=(1, 2)) if moved.any() else None
 
 
 def _scatter(split: _Split, at: Array, count: int) -> _Split:
@@ -298,17 +319,19 @@ def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate
     mixed = beta > 0
     x = tt - _scaled_identity(tau, space.dimension)
     safe = np.where(mixed[:, None, None] & (smallest > 0)[:, None, None], x, np.eye(space.dimension))
-    gain = np.linalg.solve(safe, rt.swapaxes(1, 2))  # X^-1 L_tr
-    moved = np.where(mixed[:, None, None], _symmetric(rt @ gain), 0.0)
+    moved = np.zeros_like(rr)
+    if mixed.any() and rt.any():
+        moved = np.where(mixed[:, None, None], _symmetric(rt @ np.linalg.solve(safe, rt.swapaxes(1, 2))), 0.0)
     rotation = rr - moved
-    kappa = smallest_eigenvalue(rotation)
+    kappa = smallest_eigenvalue(rotation, _scale(moved))
     applies = (kappa > 0) & (tau > 0)
     omega, v = estimate.omega, estimate.v
     a_rotation = transform(moved, omega) + np.where(mixed[:, None], transform(rt, v), 0.0)
     a_translation = np.where(mixed[:, None], transform(rt.swapaxes(1, 2), omega) + transform(x, v), 0.0)
     w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
     u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
-    applies &= np.linalg.norm(w0, axis=1) < np.pi
+    bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
+    applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
     constant = (
         -(np.sum(omega * a_rotation, axis=1) + np.sum(v * a_translation, axis=1))
         - kappa * np.sum(w0**2, axis=1)
@@ -352,7 +375,7 @@ def _untangled_split(information: Array, smallest: Array, space: Space) -> _Spli
     moved = np.where(coupled[:, None, None], _symmetric(rt @ np.linalg.solve(x, rt.swapaxes(1, 2))), 0.0)
     rotation = rr - moved
     tau = np.maximum(np.where(coupled, tau - floor, tau), 0.0)
-    smallest_rotation = smallest_eigenvalue(rotation)
+    smallest_rotation = smallest_eigenvalue(rotation, _scale(moved))
     usable = smallest_rotation > 0
     rotation = np.where(usable[:, None, None], rotation, 0.0)
     kappa = np.where(usable, smallest_rotation, 0.0)

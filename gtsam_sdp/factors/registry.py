@@ -14,6 +14,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, InvalidTermError, format_factor
+from gtsam_sdp.reading.stack import stack
 from gtsam_sdp.terms import Term, Terms
 from gtsam_sdp.variables import WORLD, Array, Layout
 
@@ -40,7 +41,7 @@ class FactorGroup:
 
     def gather(self, read: Callable[[Any], Any]) -> Array:
         """`read` of every factor, stacked; raises InvalidGraphError where it is not finite."""
-        table = np.array([read(f) for f in self.factors], dtype=float)
+        table = stack(read(f) for f in self.factors)
         bad = np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))
         if len(bad):
             k = bad[0]
@@ -175,6 +176,11 @@ def unregister_term(function: UserTerm) -> None:
     for functions in _USER_TERMS.values():
         if function in functions:
             functions.remove(function)
+
+
+def has_user_terms(type_name: str) -> bool:
+    """Whether a user registered a function for a factor type."""
+    return bool(_USER_TERMS.get(type_name))
 
 
 def user_term(factor: Any, values: gtsam.Values) -> Term | None:

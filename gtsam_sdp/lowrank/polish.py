@@ -17,13 +17,16 @@ from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.tolerances import POLISH_DECREASE
 from gtsam_sdp.variables import Array
-from gtsam_sdp.verification import factorise
+from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper
 
 _CROSS = np.array([[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]])
 _MAX_STEPS = 30
-_MAX_FACTORISATIONS = 8
-_MAX_DAMPING = 1e-2
+_MAX_FACTORISATIONS = 6
+_DAMPING = (1e-14, 1e-8, 1e-4, 1e-2)
+"""Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
+
 _SLOW = 0.3
+"""A step with an old factorisation has to reduce the predicted decrease at least to this share."""
 
 
 @dataclass(frozen=True)
@@ -51,33 +54,32 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
     """Newton steps until the predicted decrease is below `POLISH_DECREASE * scale`, or nothing decreases any more."""
     total = 0.0
     predictions: list[float] = []
-    factorisations = 0
     newton: _Newton | None = None
+    used = 0
     fresh = False
     for _ in range(_MAX_STEPS):
         if newton is None:
-            if factorisations == _MAX_FACTORISATIONS:
-                break
-            newton, fresh = _Newton.build(qcqp, Y), True
-            factorisations += 1
+            newton, tried = _Newton.build(qcqp, Y, _MAX_FACTORISATIONS - used)
+            used, fresh = used + tried, True
             if newton is None:
                 break
         step, predicted = newton.step(Y)
         moved, change = _retract(qcqp, Y, step)
         slow = bool(predictions) and not fresh and predicted > _SLOW * predictions[-1]
-        if not change < 0 or slow:
-            if predicted <= POLISH_DECREASE * scale or (fresh and not change < 0):
+        done = predicted <= POLISH_DECREASE * scale
+        if change >= 0 or slow:
+            if done or fresh:
                 predictions.append(predicted)
                 break
             newton = None
             continue
         predictions.append(predicted)
         Y, total, fresh = moved, total - change, False
-        if predicted <= POLISH_DECREASE * scale:
+        if done:
             break
     return Polished(
         Y, total, predictions[0] if predictions else np.inf, predictions[-1] if predictions else np.inf,
-        len(predictions), factorisations,
+        len(predictions), used,
     )  # fmt: skip
 
 
@@ -89,22 +91,19 @@ class _Newton:
     factor: qdldl.Solver
 
     @classmethod
-    def build(cls, qcqp: Qcqp, Y: Array) -> _Newton | None:
-        """Hessian 2 Re T^H (S kron I) T, damped until it is positive definite; None if that takes too much."""
+    def build(cls, qcqp: Qcqp, Y: Array, budget: int) -> tuple[_Newton | None, int]:
+        """Hessian 2 Re T^H (S kron I) T, damped until it is positive definite, and the factorisations that took.
+
+        None if no damping within the budget is enough.
+        """
         S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
-        hessian = sp.triu(reduced_hessian(qcqp, S, Y), format="csc")
-        hessian.sort_indices()
-        at_diagonal = hessian.indptr[1:] - 1
-        diagonal = np.abs(hessian.data[at_diagonal])
-        damping = 1e-14
-        while damping <= _MAX_DAMPING:
-            damped = hessian.copy()
-            damped.data[at_diagonal] += damping * diagonal
-            factor = factorise(damped)
+        hessian = real_upper(reduced_hessian(qcqp, S, Y))
+        diagonal = np.abs(hessian.diagonal())
+        for tried, damping in enumerate(_DAMPING[:budget], start=1):
+            factor = factorise(add_to_diagonal(hessian, damping * diagonal))
             if factor is not None and (factor.factors()[1] > 0).all():
-                return cls(qcqp, factor)
-            damping *= 100
-        return None
+                return cls(qcqp, factor), tried
+        return None, len(_DAMPING[:budget])
 
     def step(self, Y: Array) -> tuple[Array, float]:
         """Newton step (angles and translations) and half the decrease that it predicts."""

@@ -20,8 +20,8 @@ from gtsam_sdp.errors import (
     format_factor,
     format_key,
 )
-from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, FactorGroup, user_term
-from gtsam_sdp.reading.noise import HARD, information_matrices, judge_noise
+from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
+from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
 from gtsam_sdp.terms import Term
 from gtsam_sdp.variables import KINDS, Array, Layout
 
@@ -41,16 +41,29 @@ class UserFactor:
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Names of all live factors, for reports: index, type and keys, in the order of the graph."""
+    """All live factors in the order of the graph.
+
+    Attributes:
+        index: places in the graph, (f,).
+        types: class names in GTSAM.
+        factors: the GTSAM factors.
+        flat_keys: keys of all factors, one after another.
+        starts: where each factor's keys start in `flat_keys`, (f + 1,).
+    """
 
     index: Array
     types: Sequence[str]
-    keys: Sequence[Sequence[int]]
     factors: Sequence[Any]
+    flat_keys: Array
+    starts: Array
+
+    def keys(self, position: int) -> tuple[int, ...]:
+        """Keys of the factor at a position in the table."""
+        return tuple(self.flat_keys[self.starts[position] : self.starts[position + 1]].tolist())
 
     def name(self, position: int) -> str:
-        """`factor 12 (BetweenFactorPose3 on x3, x4)` of a position in the table."""
-        return format_factor(int(self.index[position]), self.types[position], self.keys[position])
+        """`factor 12 (BetweenFactorPose3 on x3, x4)`."""
+        return format_factor(int(self.index[position]), self.types[position], self.keys(position))
 
 
 @dataclass(frozen=True)
@@ -97,18 +110,18 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
         noise_only = all(o.type_name in ADAPTERS for o in sorted_factors.offenders)
         raise (UnsupportedNoiseError if noise_only else UnsupportedFactorError)(sorted_factors.offenders)
     absolute = (
-        any(ADAPTERS[name].absolute for name, _ in [*sorted_factors.soft, *sorted_factors.hard])
+        any(ADAPTERS[members.type_name].absolute for members in [*sorted_factors.soft, *sorted_factors.hard])
         or any(u.term.absolute for u in sorted_factors.user)
     )  # fmt: skip
     layout = Layout.build(keys, kinds, lengths, world=absolute)
-    groups = [_group(table, layout, name, members) for (name, _), members in sorted_factors.soft.items()]
-    hard = [_group(table, layout, name, members, hard=True) for (name, _), members in sorted_factors.hard.items()]
+    groups = [_group(table, layout, members) for members in sorted_factors.soft]
+    hard = [_group(table, layout, members, hard=True) for members in sorted_factors.hard]
     estimate = layout.lift(values)
     _check_finite_values(layout, estimate)
     for group in [*groups, *hard]:
         _check_kinds(group, layout)
     _warn_of_unit_noise(groups, table)
-    costs = np.array([f.error(values) for f in table.factors])
+    costs = np.fromiter((f.error(values) for f in table.factors), dtype=float)
     _check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
@@ -125,20 +138,21 @@ def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
     return FactorTable(
         index=np.array([i for i, _ in live]),
         types=[type(f).__name__ for f in factors],
-        keys=[f.keys() for f in factors],
         factors=factors,
+        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),
+        starts=np.cumsum([0, *(f.size() for f in factors)]),
     )
 
 
 def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[str, ...], Array]:
     """Keys of the graph in increasing order, their kinds, and the lengths of vectors."""
-    keys = np.unique(np.fromiter((k for ks in table.keys for k in ks), dtype=np.uint64))
+    keys = np.unique(table.flat_keys)
     given = set(values.keys())
     missing = [int(k) for k in keys.tolist() if k not in given]
     if missing:
-        users = [p for p, ks in enumerate(table.keys) if missing[0] in ks]
+        user = int(np.searchsorted(table.starts, np.flatnonzero(table.flat_keys == missing[0])[0], side="right")) - 1
         raise InvalidGraphError(
-            f"The values hold nothing for {_some_keys(missing)}, which {table.name(users[0])} needs. "
+            f"The values hold nothing for {_some_keys(missing)}, which {table.name(user)} needs. "
             "Insert a value for every key of the graph, for example the result of the optimizer."
         )
     extra = sorted(given - set(keys.tolist()))
@@ -194,53 +208,90 @@ def _probe_kind(key: int, readers: dict[str, Any], order: list[str]) -> tuple[st
 
 
 @dataclass(frozen=True)
+class Members:
+    """Factors of one type with noise of one sort: positions in the table, and noise models."""
+
+    type_name: str
+    positions: Array
+    models: NoiseModels
+
+
+@dataclass(frozen=True)
 class _Sorted:
-    soft: dict[tuple[str, int], list[int]]
-    hard: dict[tuple[str, int], list[int]]
+    soft: list[Members]
+    hard: list[Members]
     user: list[UserFactor]
     offenders: list[Offender]
 
 
 def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
     """Positions in the table by (type, noise dimension), apart by what can be done with them."""
-    result = _Sorted({}, {}, [], [])
-    for position, (factor, name) in enumerate(zip(table.factors, table.types, strict=True)):
-        term = user_term(factor, values)
-        keys = tuple(table.keys[position])
-        index = int(table.index[position])
-        if term is not None:
-            result.user.append(UserFactor(index, name, keys, term))
-            continue
+    by_type: dict[str, list[int]] = {}
+    for position, name in enumerate(table.types):
+        by_type.setdefault(name, []).append(position)
+    result = _Sorted([], [], [], [])
+    for name, members in by_type.items():
+        if has_user_terms(name):
+            members = _take_user_factors(table, values, name, members, result)
         adapter = ADAPTERS.get(name)
-        if adapter is None:
-            result.offenders.append(Offender(index, name, keys, UNSUPPORTED.get(name, NO_TERM)))
+        if adapter is not None:
+            _sort_by_noise(table, adapter, members, result)
             continue
-        model = factor.noiseModel()
-        verdict = judge_noise(model)
-        if verdict is None:
-            result.soft.setdefault((name, model.dim()), []).append(position)
-        elif verdict == HARD and adapter.fix is not None:
-            result.hard.setdefault((name, model.dim()), []).append(position)
-        else:
-            reason = "a hard constraint is supported on one key only" if verdict == HARD else verdict
-            result.offenders.append(Offender(index, name, keys, reason))
+        reason = UNSUPPORTED.get(name, NO_TERM)
+        result.offenders.extend(_offender(table, p, reason) for p in members)
+    result.offenders.sort(key=lambda o: o.index)
     return result
 
 
-def _group(table: FactorTable, layout: Layout, name: str, members: list[int], *, hard: bool = False) -> FactorGroup:
-    factors = [table.factors[p] for p in members]
-    keys = np.array([table.keys[p] for p in members], dtype=np.uint64)
-    if hard:
-        information = np.zeros((len(members), 0, 0))
-    else:
-        information = information_matrices([f.noiseModel() for f in factors])
+def _offender(table: FactorTable, position: int, reason: str) -> Offender:
+    return Offender(int(table.index[position]), table.types[position], table.keys(position), reason)
+
+
+def _take_user_factors(
+    table: FactorTable, values: gtsam.Values, name: str, members: list[int], result: _Sorted
+) -> list[int]:
+    """Files the factors for which a user's function gives a term; returns the others."""
+    rest = []
+    for position in members:
+        term = user_term(table.factors[position], values)
+        if term is None:
+            rest.append(position)
+        else:
+            result.user.append(UserFactor(int(table.index[position]), name, table.keys(position), term))
+    return rest
+
+
+def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], result: _Sorted) -> None:
+    models = NoiseModels.collect([table.factors[p].noiseModel() for p in members])
+    verdicts = [judge_noise(model) for model in models.distinct]
+    dimensions = [0 if model is None else model.dim() for model in models.distinct]
+    positions = np.array(members)
+    for verdict, dimension in dict.fromkeys(zip(verdicts, dimensions, strict=True)):
+        match = np.array([(v, d) == (verdict, dimension) for v, d in zip(verdicts, dimensions, strict=True)])
+        chosen = match[models.place]
+        member = Members(adapter.type_name, positions[chosen], models.select(chosen))
+        if verdict is None:
+            result.soft.append(member)
+        elif verdict == HARD and adapter.fix is not None:
+            result.hard.append(member)
+        else:
+            reason = "a hard constraint is supported on one key only" if verdict == HARD else verdict
+            result.offenders.extend(_offender(table, p, reason) for p in member.positions.tolist())
+
+
+def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool = False) -> FactorGroup:
+    places = members.positions.tolist()
+    factors = [table.factors[p] for p in places]
+    size = int(table.starts[places[0] + 1] - table.starts[places[0]])
+    keys = table.flat_keys[table.starts[places][:, None] + np.arange(size)]
+    information = np.zeros((len(places), 0, 0)) if hard else members.models.information()
     group = FactorGroup(
-        name, factors, table.index[members], keys, np.searchsorted(layout.keys, keys), information
+        members.type_name, factors, table.index[places], keys, np.searchsorted(layout.keys, keys), information
     )
-    bad = np.flatnonzero(~np.isfinite(information.reshape(len(members), -1)).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(information.reshape(len(places), -1)).all(axis=1))
     if len(bad):
         raise InvalidGraphError(
-            f"The noise model of {table.name(members[bad[0]])} is not finite ({len(bad)} such factor(s) of this "
+            f"The noise model of {table.name(places[bad[0]])} is not finite ({len(bad)} such factor(s) of this "
             "type). Give it finite, positive sigmas, or a Constrained model if it is meant to be hard."
         )
     return group

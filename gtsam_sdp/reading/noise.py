@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gtsam_sdp.reading.stack import stack
 from gtsam_sdp.variables import Array
 
 _GAUSSIAN = {"Unit", "Isotropic", "Diagonal", "Gaussian"}
@@ -33,16 +35,36 @@ def judge_noise(model: Any) -> str | None:
     return f"noise model {name} is not Gaussian"
 
 
-def information_matrices(models: Sequence[Any]) -> Array:
-    """R^T R of Gaussian noise models of equal dimension, (m, k, k)."""
-    position: dict[int, int] = {}
-    unique: list[Any] = []
-    places = np.empty(len(models), dtype=np.intp)
-    for place, model in enumerate(models):
-        at = position.setdefault(id(model), len(unique))
-        if at == len(unique):
-            unique.append(model)
-        places[place] = at
-    roots = np.array([model.R() for model in unique])
-    information = roots.swapaxes(1, 2) @ roots
-    return information if len(unique) == len(models) else information[places]
+@dataclass(frozen=True)
+class NoiseModels:
+    """Noise models of many factors, each distinct one once.
+
+    Attributes:
+        distinct: the distinct models.
+        place: which of them each factor has, (m,).
+    """
+
+    distinct: Sequence[Any]
+    place: Array
+
+    @classmethod
+    def collect(cls, models: Sequence[Any]) -> NoiseModels:
+        """Finds the distinct models; two Python objects are one model if they are the same GTSAM object."""
+        distinct = {id(model): model for model in models}
+        if len(distinct) == len(models):
+            return cls(models, np.arange(len(models)))
+        places = {key: place for place, key in enumerate(distinct)}
+        return cls(list(distinct.values()), np.array([places[id(model)] for model in models]))
+
+    def select(self, chosen: Array) -> NoiseModels:
+        """The models of the chosen factors."""
+        return self if chosen.all() else NoiseModels(self.distinct, self.place[chosen])
+
+    def information(self) -> Array:
+        """R^T R of Gaussian models of equal dimension, (m, k, k)."""
+        used = np.unique(self.place)
+        roots = stack(self.distinct[i].R() for i in used.tolist())
+        information = roots.swapaxes(1, 2) @ roots
+        if len(used) == len(self.place):
+            return information
+        return information[np.searchsorted(used, self.place)]

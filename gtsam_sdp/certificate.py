@@ -1,0 +1,157 @@
+"""The answer of `certify`: how much better than the given values any other solution can be at most."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from gtsam_sdp import report
+from gtsam_sdp.terms import Exactness
+from gtsam_sdp.variables import Array
+
+
+class CertificateStatus(Enum):
+    """What is known about the values; none of these says that they are wrong."""
+
+    CERTIFIED = "certified"
+    """No solution is better by more than the tolerance: relative_gap <= tolerance."""
+    BOUNDED = "bounded"
+    """A positive lower bound is proven, and the gap is larger than the tolerance."""
+    INCONCLUSIVE = "inconclusive"
+    """Nothing better than the trivial bound 0 is proven."""
+
+
+@dataclass(frozen=True)
+class FactorTerm:
+    """One factor in the bound: its place in the graph, its cost, and how much its term lies below that."""
+
+    index: int
+    type: str
+    keys: tuple[int, ...]
+    exactness: Exactness
+    cost: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class FactorTerms:
+    """The terms of all factors: iterate, index or slice for `FactorTerm`s, or use the arrays.
+
+    Attributes:
+        index: places in the graph, (f,).
+        types: class names in GTSAM.
+        keys: keys(place) are those of the factor at a place of these arrays.
+        exactness: `Exactness` of each term, (f,).
+        cost: factor.error(values), (f,).
+        contribution: cost minus the term at the values: what the factor adds to the gap, (f,).
+    """
+
+    index: Array
+    types: Sequence[str]
+    keys: Callable[[int], tuple[int, ...]]
+    exactness: Array
+    cost: Array
+    contribution: Array
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        place = range(len(self))[place]
+        return FactorTerm(
+            int(self.index[place]), self.types[place], self.keys(place), Exactness(self.exactness[place]),
+            float(self.cost[place]), float(self.contribution[place]),
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[FactorTerm]:
+        return (self[place] for place in range(len(self)))
+
+    def largest(self, count: int = 5) -> list[FactorTerm]:
+        """The factors that contribute most to the gap."""
+        return [self[i] for i in np.argsort(-self.contribution, kind="stable")[:count].tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """Number of terms of each exactness, by name."""
+        found = np.bincount(self.exactness, minlength=len(Exactness))
+        return {e.name: int(found[e]) for e in Exactness if found[e]}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A verified lower bound of the cost, and what it says about the values.
+
+    `bool(certificate)` is True if it is CERTIFIED. `print(certificate)` shows a report.
+
+    Attributes:
+        status: CERTIFIED, BOUNDED or INCONCLUSIVE.
+        cost: graph.error(values).
+        lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
+        gap: cost - lower_bound, in the unit of graph.error.
+        relative_gap: gap / max(cost, 1e-9 m), m the size of the terms before they cancel: independent of units, and
+            finite for noise-free data.
+        tolerance: largest relative gap that counts as CERTIFIED.
+        method: how the multipliers were found: "multipliers" (closed form) or "multipliers, polished".
+        shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
+        stationarity: relative decrease of the cost that a Newton step from the values predicts; large if the values
+            are not the result of an optimisation.
+        rounding: part of the gap that was given away to floating-point errors.
+        terms: every factor's part in the bound.
+        timings: seconds of each step.
+        notes: remarks for the user.
+    """
+
+    status: CertificateStatus
+    cost: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    tolerance: float
+    method: str
+    shift: float
+    stationarity: float
+    rounding: float
+    terms: FactorTerms
+    timings: Mapping[str, float]
+    notes: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.status is CertificateStatus.CERTIFIED
+
+    def __str__(self) -> str:
+        return report.certificate_text(self)
+
+    def _repr_html_(self) -> str:
+        return report.certificate_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain types: numbers, the largest contributions, counts, timings and notes."""
+        return {
+            "status": self.status.value,
+            "cost": self.cost,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "tolerance": self.tolerance,
+            "method": self.method,
+            "shift": self.shift if np.isfinite(self.shift) else None,
+            "stationarity": self.stationarity if np.isfinite(self.stationarity) else None,
+            "rounding": self.rounding,
+            "factors": len(self.terms),
+            "exactness": self.terms.counts(),
+            "largest_contributions": [
+                {**vars(t), "keys": list(t.keys), "exactness": t.exactness.name} for t in self.terms.largest()
+            ],
+            "timings": dict(self.timings),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)

@@ -1,0 +1,223 @@
+"""certify: read, build minorants, multipliers, prove a bound. The recipe of the package's main function."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
+from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
+from gtsam_sdp.coordinates import centred_coordinates
+from gtsam_sdp.errors import InvalidTermError
+from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lowrank.polish import polish
+from gtsam_sdp.progress import showing_progress
+from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
+from gtsam_sdp.report import percent
+from gtsam_sdp.terms import Exactness, Terms
+from gtsam_sdp.tolerances import COST_FLOOR, FAR_FROM_OPTIMUM, POLISHING_GAIN, TERM_VIOLATION
+from gtsam_sdp.variables import Array
+
+Method = Literal["auto", "multipliers"]
+_log = logging.getLogger(__name__)
+
+
+def certify(
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    *,
+    tolerance: float = 1e-4,
+    method: Method = "auto",
+    on_unsupported: OnUnsupported = "raise",
+    verbose: bool = False,
+) -> Certificate:
+    """Bounds how much better than `values` any other solution of `graph` can be.
+
+    Every factor's cost is replaced by a quadratic function of rotations and translations that is never above it
+    and touches it at `values`. Multipliers at that point turn the sum into a lower bound for all values, if a matrix
+    is positive semidefinite, which is proven in floating point (docs/maths.md).
+
+    Args:
+        graph: the graph that was optimised; it is not changed.
+        values: the solution, usually the result of an optimizer; it is not changed.
+        tolerance: largest relative gap that counts as CERTIFIED.
+        method: "multipliers" needs no SDP solver; "auto" chooses.
+        on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
+            as 0 in the bound and keep their cost, so the bound stays valid.
+        verbose: show the steps as they are done.
+
+    Raises:
+        UnsupportedFactorError, UnsupportedNoiseError: factors that no term is known for.
+        InvalidGraphError: the graph or the values cannot be used.
+        InvalidTermError: a term registered by the user is above the cost of its factor.
+    """
+    if method not in ("auto", "multipliers"):
+        raise ValueError(f'method must be "auto" or "multipliers", not {method!r}.')
+    if not (math.isfinite(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
+    with showing_progress(verbose):
+        clock = _Clock()
+        reading = read(graph, values, on_unsupported)
+        clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
+        terms = build_terms(reading)
+        table = _factor_terms(reading, terms)
+        clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
+        if not terms:
+            return _conclude(reading, table, _Evidence(_NO_BOUND, 0.0, 0.0, "multipliers"), tolerance, clock)
+        coordinates = centred_coordinates(reading, terms, allow_free=on_unsupported == "drop")
+        qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
+        clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
+        evidence = _gather_evidence(qcqp, coordinates.reduce(reading.estimate), reading.cost, tolerance, clock)
+        return _conclude(reading, table, evidence, tolerance, clock)
+
+
+_NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """The best verified bound, the size of the terms, how far from critical the values are, and the method."""
+
+    bound: VerifiedBound
+    size: float
+    stationarity: float
+    method: str
+
+
+def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: _Clock) -> _Evidence:
+    """Verifies the multipliers at Y, and once more after polishing where that can still gain something."""
+    size = _size(qcqp, Y)
+    scale = max(cost, COST_FLOOR * size)
+    lifted = qcqp.cost(Y)
+    bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
+    clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} factorisation(s)")
+    to_gain = lifted - bound.value - bound.rounding
+    if to_gain <= POLISHING_GAIN * max(cost - bound.value, tolerance * scale) < math.inf:
+        return _Evidence(bound, size, bound.decrease / scale, "multipliers")
+    polished = polish(qcqp, Y, scale)
+    clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
+    better = verify_bound(qcqp, closed_form_multipliers(qcqp, polished.Y), polished.Y)
+    clock.done("verification", f"bound {better.value:.10g} after {better.attempts} factorisation(s)")
+    best = max(bound, better, key=lambda b: b.value)
+    return _Evidence(best, size, polished.first_step / scale, "multipliers, polished")
+
+
+def _size(qcqp: Qcqp, Y: Array) -> float:
+    """Size of the terms before they cancel: <|Q|, |Y| |Y|^T> + |constants|, translations relative to the estimate."""
+    lengths = np.linalg.norm(Y, axis=1)
+    return float(lengths @ (qcqp.magnitude @ lengths)) + qcqp.constant_magnitude
+
+
+def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
+    """Costs, exactness and contributions by factor; raises where a term is above its factor's cost."""
+    world = reading.layout.world
+    places = reading.table.index
+    total = np.zeros(int(places[-1]) + 1)
+    exactness = np.full(len(total), int(Exactness.EXACT))
+    exactness[[o.index for o in reading.dropped]] = int(Exactness.DROPPED)
+    for batch in terms:
+        total += np.bincount(batch.factor, batch.value(reading.estimate, world), minlength=len(total))
+        np.maximum.at(exactness, batch.factor, batch.exactness)
+    contribution = reading.costs - total[places]
+    for group in reading.hard:
+        contribution[np.searchsorted(places, group.index)] = 0.0
+    _check_terms(reading, terms, contribution)
+    arrays = (places, exactness[places], reading.costs, np.maximum(contribution, 0.0))
+    for array in arrays:
+        array.flags.writeable = False
+    return FactorTerms(arrays[0], reading.table.types, reading.table.keys, *arrays[1:])
+
+
+def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:
+    """A term above its factor's cost by more than rounding would make the bound wrong: refuse it."""
+    suspects = np.flatnonzero(contribution < -1e-9 * reading.costs)
+    if not len(suspects):
+        return
+    size = np.zeros(int(reading.table.index[-1]) + 1)
+    for batch in terms:
+        size += np.bincount(batch.factor, batch.size(reading.estimate, reading.layout.world), minlength=len(size))
+    excess = -contribution[suspects] - TERM_VIOLATION * size[reading.table.index[suspects]]
+    worst = int(np.argmax(excess))
+    if excess[worst] > 0:
+        position = int(suspects[worst])
+        raise InvalidTermError(
+            f"The term of {reading.table.name(position)} is above the factor's cost at the values "
+            f"({reading.costs[position] - contribution[position]:.6g} against {reading.costs[position]:.6g}): "
+            "a bound made of it would be wrong. Correct the registered term (gtsam_sdp.check_term helps)."
+        )
+
+
+def _conclude(
+    reading: Reading, table: FactorTerms, evidence: _Evidence, tolerance: float, clock: _Clock
+) -> Certificate:
+    """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
+    cost, bound = reading.cost, evidence.bound
+    scale = max(cost, COST_FLOOR * evidence.size)
+    assert bound.value <= cost + 1e-6 * scale, "a verified bound is above the cost of a feasible point"
+    lower_bound = min(max(bound.value, 0.0), cost)
+    gap = cost - lower_bound
+    relative_gap = gap / scale if gap > 0 else 0.0
+    if relative_gap <= tolerance:
+        status = CertificateStatus.CERTIFIED
+    elif lower_bound > 0:
+        status = CertificateStatus.BOUNDED
+    else:
+        status = CertificateStatus.INCONCLUSIVE
+    return Certificate(
+        status=status,
+        cost=cost,
+        lower_bound=lower_bound,
+        gap=gap,
+        relative_gap=relative_gap,
+        tolerance=tolerance,
+        method=evidence.method,
+        shift=bound.shift,
+        stationarity=evidence.stationarity,
+        rounding=bound.rounding,
+        terms=table,
+        timings=clock.seconds,
+        notes=_notes(reading, evidence, status),
+    )
+
+
+def _notes(reading: Reading, evidence: _Evidence, status: CertificateStatus) -> tuple[str, ...]:
+    notes = []
+    if reading.dropped:
+        share = sum(float(reading.costs[np.searchsorted(reading.table.index, o.index)]) for o in reading.dropped)
+        notes.append(
+            f"{len(reading.dropped)} unsupported factor(s) dropped: they cost {share:.4g} here and count as 0 in the bound"
+        )
+    if reading.hard:
+        count = sum(len(group.index) for group in reading.hard)
+        notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")
+    if status is CertificateStatus.CERTIFIED:
+        return tuple(notes)
+    if not evidence.stationarity <= FAR_FROM_OPTIMUM:
+        how = percent(evidence.stationarity) if math.isfinite(evidence.stationarity) else "an unknown amount"
+        notes.append(f"the values are not a local optimum (a Newton step would gain {how}): optimise first, then certify")
+    elif status is CertificateStatus.INCONCLUSIVE:
+        notes.append("the values may be a local minimum that is not the best: try other starts and compare costs")
+    return tuple(notes)
+
+
+class _Clock:
+    """Seconds of the steps, reported as each is done."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def done(self, step: str, what: str) -> None:
+        """Ends a step."""
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
+        _log.info("%s: %s (%.0f ms)", step, what, 1e3 * (now - self._last))
+        self._last = now
