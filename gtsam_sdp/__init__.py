@@ -1,5 +1,6 @@
 """gtsam_sdp: is the solution of a GTSAM factor graph the best there is?"""
 
+from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
 from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import load_g2o
@@ -42,4 +43,4 @@ __all__ = [
     "register_term",
     "unregister_term",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.qcqp import Qcqp, exact_sum
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import (
@@ -256,10 +256,7 @@ def _exact_rows(S: sp.csc_array, rows: Array, V: Array) -> Array:
     for place, row in enumerate(rows):  # S is Hermitian: row i is the conjugate of column i
         at = slice(S.indptr[row], S.indptr[row + 1])
         products = S.data[at].conj()[:, None] * V[S.indices[at]]
-        for column in range(V.shape[1]):
-            result[place, column] = math.fsum(products[:, column].real.tolist())
-            if np.iscomplexobj(products):
-                result[place, column] += 1j * math.fsum(products[:, column].imag.tolist())
+        result[place] = [exact_sum(column) for column in products.T]
     return result
 
 

@@ -40,7 +40,7 @@ class FactorTerm:
 
 @dataclass(frozen=True)
 class FactorTerms:
-    """The terms of all factors: iterate, index or slice for `FactorTerm`s, or use the arrays.
+    """The terms of all factors: iterate or index for `FactorTerm`s, or use the arrays.
 
     Attributes:
         index: places in the graph, (f,).
@@ -61,9 +61,7 @@ class FactorTerms:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
+    def __getitem__(self, place: int) -> FactorTerm:
         place = range(len(self))[place]
         return FactorTerm(
             int(self.index[place]), self.types[place], self.keys(place), Exactness(self.exactness[place]),

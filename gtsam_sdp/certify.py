@@ -193,7 +193,8 @@ def _notes(reading: Reading, evidence: _Evidence, status: CertificateStatus) -> 
     if reading.dropped:
         share = sum(float(reading.costs[np.searchsorted(reading.table.index, o.index)]) for o in reading.dropped)
         notes.append(
-            f"{len(reading.dropped)} unsupported factor(s) dropped: they cost {share:.4g} here and count as 0 in the bound"
+            f"{len(reading.dropped)} unsupported factor(s) dropped: "
+            f"they cost {share:.4g} here and count as 0 in the bound"
         )
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
@@ -202,7 +203,9 @@ def _notes(reading: Reading, evidence: _Evidence, status: CertificateStatus) -> 
         return tuple(notes)
     if not evidence.stationarity <= FAR_FROM_OPTIMUM:
         how = percent(evidence.stationarity) if math.isfinite(evidence.stationarity) else "an unknown amount"
-        notes.append(f"the values are not a local optimum (a Newton step would gain {how}): optimise first, then certify")
+        notes.append(
+            f"the values are not a local optimum (a Newton step would gain {how}): optimise first, then certify"
+        )
     elif status is CertificateStatus.INCONCLUSIVE:
         notes.append("the values may be a local minimum that is not the best: try other starts and compare costs")
     return tuple(notes)

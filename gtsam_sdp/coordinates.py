@@ -116,7 +116,11 @@ class Coordinates:
         """Entries of small matrices on raw rows, as (unknown, unknown, value) without those that are no unknowns."""
         size = rows.shape[1]
         rows = self.position[rows]
-        first, second, values = np.repeat(rows, size, axis=1).ravel(), np.tile(rows, (1, size)).ravel(), matrices.ravel()
+        first, second, values = (
+            np.repeat(rows, size, axis=1).ravel(),
+            np.tile(rows, (1, size)).ravel(),
+            matrices.ravel(),
+        )
         if (rows < 0).any():
             known = (first >= 0) & (second >= 0)
             first, second, values = first[known], second[known], values[known]
@@ -166,9 +170,7 @@ def plain_coordinates(reading: Reading) -> Coordinates:
     shift[hard.rows] = hard.positions
     kept = _without(layout, hard)
     none = np.zeros(0, dtype=np.intp)
-    return Coordinates(
-        layout, kept, reference, shift, hard.turned, hard.turns, none, np.full(layout.size, NONE)
-    )
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, np.full(layout.size, NONE))
 
 
 def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free: bool) -> Coordinates:
@@ -259,8 +261,7 @@ def _links(terms: Sequence[Terms], *, translations_only: bool) -> tuple[Array, A
     for batch in terms:
         parts = [batch.translations] if translations_only else [batch.rotations, batch.translations]
         rows = np.concatenate(parts, axis=1)
-        for column in range(1, rows.shape[1]):
-            ends.append(rows[:, [0, column]])
+        ends.extend(rows[:, [0, column]] for column in range(1, rows.shape[1]))
     pairs = np.concatenate(ends)
     return pairs[:, 0], pairs[:, 1]
 

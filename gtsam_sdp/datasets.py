@@ -40,11 +40,10 @@ class PoseGraphFile:
 
 @dataclass(frozen=True)
 class _Edges:
-    """Edges of a g2o file: vertex numbers (m, 2), measurements (m, 3 or 7), information matrices in file order."""
+    """Edges of a g2o file: vertex numbers, and information matrices (m, k, k), translations first."""
 
     dimension: int
     ids: Sequence[tuple[int, int]]
-    measured: Array
     information: Array
 
 
@@ -78,9 +77,10 @@ def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFi
     edges, vertices = _parse(path)
     _warn_of_information(path, edges)
     graph, values = _read_with_gtsam(path, edges)
+    measured = _measurements(graph)
     if cost == "chordal":
-        graph = _chordal_graph(graph, edges)
-    return _with_start(graph, values, edges, vertices)
+        graph = _chordal_graph(measured, edges)
+    return _with_start(graph, values, measured, edges, vertices)
 
 
 def find_dataset(name: str) -> Path:
@@ -145,7 +145,9 @@ def _parse(path: Path) -> tuple[_Edges, frozenset[int]]:
         elif tag in _VERTEX_NUMBERS:
             ids, numbers = _parse_line(path, number, words, 1, _VERTEX_NUMBERS[tag])
             if ids[0] in vertices:
-                raise DatasetError(f"{path}, line {number}: vertex {ids[0]} was given in line {vertices[ids[0]]} before.")
+                raise DatasetError(
+                    f"{path}, line {number}: vertex {ids[0]} was given in line {vertices[ids[0]]} before."
+                )
             vertices[ids[0]] = number
         else:
             raise DatasetError(
@@ -165,7 +167,7 @@ def _parse(path: Path) -> tuple[_Edges, frozenset[int]]:
     dimension = 3 if True in kinds else 2
     table = np.array(edge_numbers)
     split = 7 if dimension == 3 else 3
-    return _Edges(dimension, edge_ids, table[:, :split], _symmetric(table[:, split:])), frozenset(vertices)
+    return _Edges(dimension, edge_ids, _symmetric(table[:, split:])), frozenset(vertices)
 
 
 def _parse_line(path: Path, number: int, words: list[str], ids: int, count: int) -> tuple[list[int], list[float]]:
@@ -230,7 +232,12 @@ def _read_with_gtsam(path: Path, edges: _Edges) -> tuple[gtsam.NonlinearFactorGr
     return graph, values
 
 
-def _chordal_graph(graph: gtsam.NonlinearFactorGraph, edges: _Edges) -> gtsam.NonlinearFactorGraph:
+def _measurements(graph: gtsam.NonlinearFactorGraph) -> list[Any]:
+    factors: list[Any] = [graph.at(k) for k in range(graph.size())]
+    return [factor.measured() for factor in factors]
+
+
+def _chordal_graph(measured: Sequence[Any], edges: _Edges) -> gtsam.NonlinearFactorGraph:
     """Frobenius factors with the measurements of the between factors and the weights kappa and tau."""
     d = edges.dimension
     moved = slice(0, d)
@@ -252,12 +259,16 @@ def _chordal_graph(graph: gtsam.NonlinearFactorGraph, edges: _Edges) -> gtsam.No
         if weights not in models:
             sigmas = 1 / np.sqrt(2 * np.repeat(weights, [d * (d + 1), d + 1]))
             models[weights] = gtsam.noiseModel.Diagonal.Sigmas(sigmas)
-        result.add(factor_type(i, j, graph.at(k).measured(), models[weights]))
+        result.add(factor_type(i, j, measured[k], models[weights]))
     return result
 
 
 def _with_start(
-    graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, edges: _Edges, vertices: frozenset[int]
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    measured: Sequence[Any],
+    edges: _Edges,
+    vertices: frozenset[int],
 ) -> PoseGraphFile:
     needed = {key for pair in edges.ids for key in pair}
     unused = vertices - needed
@@ -274,18 +285,7 @@ def _with_start(
         return PoseGraphFile(graph, initial, "values of the file")
     missing = len(needed - vertices)
     start = f"odometry along a spanning tree (the file lacks {missing} of {len(needed)} values)"
-    measured = [graph.at(k) for k in range(graph.size())]
-    if not hasattr(measured[0], "measured"):
-        poses = {2: lambda m: gtsam.Pose2(*m), 3: _pose3}[edges.dimension]
-        relative = [poses(m) for m in edges.measured]
-    else:
-        relative = [f.measured() for f in measured]
-    return PoseGraphFile(graph, spanning_tree_values(edges.ids, relative), start)
-
-
-def _pose3(numbers: Array) -> gtsam.Pose3:
-    x, y, z, w = numbers[3:7]
-    return gtsam.Pose3(gtsam.Rot3.Quaternion(w, x, y, z), numbers[:3])
+    return PoseGraphFile(graph, spanning_tree_values(edges.ids, measured), start)
 
 
 def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> gtsam.Values:
@@ -323,13 +323,13 @@ def _read_toro(path: Path, *, is_3d: bool) -> PoseGraphFile:
     except (RuntimeError, ValueError) as error:
         raise DatasetError(f"{path}: GTSAM cannot read the file: {error}") from error
     factors = [graph.at(k) for k in range(graph.size())]
-    needed = {key for f in factors for key in f.keys()}
+    ids = [(keys[0], keys[1]) for keys in (f.keys() for f in factors)]
+    needed = {key for pair in ids for key in pair}
     given = set(values.keys())
     initial = gtsam.Values(values)
     for key in given - needed:
         initial.erase(key)
     if needed <= given:
         return PoseGraphFile(graph, initial, "values of the file")
-    ids = [tuple(f.keys()) for f in factors]
     start = f"odometry along a spanning tree (the file lacks {len(needed - given)} of {len(needed)} values)"
-    return PoseGraphFile(graph, spanning_tree_values(ids, [f.measured() for f in factors]), start)
+    return PoseGraphFile(graph, spanning_tree_values(ids, _measurements(graph)), start)

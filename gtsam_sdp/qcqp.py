@@ -145,5 +145,10 @@ def _sum_border_exactly(Q: sp.csc_array, coordinates: Coordinates, rows: Array, 
     for place, parts in zip(places.tolist(), grouped, strict=True):
         row, column = divmod(place, coordinates.size)
         at = np.searchsorted(Q.indices[Q.indptr[column] : Q.indptr[column + 1]], row) + Q.indptr[column]
-        total = math.fsum(parts.real.tolist())
-        Q.data[at] = total + 1j * math.fsum(parts.imag.tolist()) if np.iscomplexobj(parts) else total
+        Q.data[at] = exact_sum(parts)
+
+
+def exact_sum(numbers: Array) -> complex:
+    """Sum of real or complex numbers, rounded once."""
+    total = math.fsum(np.real(numbers).tolist())
+    return total + 1j * math.fsum(np.imag(numbers).tolist()) if np.iscomplexobj(numbers) else total

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import gtsam
 import numpy as np
-from numpy.typing import NDArray
 
 from gtsam_sdp.errors import InvalidGraphError, format_key
 
-Array = NDArray[Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 
 WORLD = -1
 """Stands for the world frame where a variable's number is expected."""
@@ -264,9 +263,8 @@ def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:
     return table[np.searchsorted(np.array(poses.keys(), dtype=np.uint64), keys)]
 
 
-def _gtsam_value(kind: str, rotation: Array | None, translation: Array | None) -> Any:
+def _gtsam_value(kind: str, rotation: Any, translation: Any) -> Any:
     if kind in ("Rot2", "Pose2"):
-        assert rotation is not None
         turn = gtsam.Rot2.fromCosSin(float(rotation[0, 0].real), float(rotation[0, 0].imag))
         return turn if kind == "Rot2" else gtsam.Pose2(turn, translation)
     if kind in ("Rot3", "Pose3"):

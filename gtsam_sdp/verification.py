@@ -71,7 +71,9 @@ def prove_positive_definite(upper: sp.csc_array, uncertainty: RowSums | None = N
     return None
 
 
-def _try(upper: sp.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array) -> PositiveDefinite | None:
+def _try(
+    upper: sp.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array
+) -> PositiveDefinite | None:
     """Factorises A - diag(subtracted); the slack of the result may still be negative."""
     factor = factorise(add_to_diagonal(upper, -subtracted))
     if factor is None:
@@ -82,7 +84,7 @@ def _try(upper: sp.csc_array, diagonal: Array, subtracted: Array, fixed: Array, 
     np.abs(lower.data, out=lower.data)
     x = scale[order]
     reach = pivots * (x + lower.T @ x)
-    # entry (i, j) sums at most min(k_i, k_j) products, so row i of |F| is at most gamma_(k_i) times row i of the product
+    # entry (i, j) sums at most min(k_i, k_j) products: row i of |F| is at most gamma_(k_i) times that of the product
     roundoffs = (np.bincount(lower.indices, minlength=len(x)) + FACTORISATION_EXTRA) * UNIT_ROUNDOFF
     rounding = np.empty_like(x)
     rounding[order] = (reach + lower @ reach) * roundoffs / (1 - roundoffs) / x
@@ -114,8 +116,8 @@ def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
         matrix: Hermitian, (n, n).
         rows: rows and columns to keep, increasing, (m,); None: all.
     """
-    size = matrix.shape[0]
-    row, column, data = matrix.indices, np.repeat(np.arange(size), np.diff(matrix.indptr)), matrix.data
+    size = len(matrix.indptr) - 1
+    row, column, data = matrix.indices, np.repeat(np.arange(size), np.diff(matrix.indptr)), np.asarray(matrix.data)
     kept = row <= column
     if rows is not None:
         position = np.full(size, -1)
@@ -127,7 +129,8 @@ def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
         off = np.flatnonzero(row < column)
         rows4 = [2 * row, 2 * row + 1, 2 * row[off], 2 * row[off] + 1]
         columns4 = [2 * column, 2 * column + 1, 2 * column[off] + 1, 2 * column[off]]
-        parts = [data.real, data.real, -data.imag[off], data.imag[off]]
+        real, imaginary = np.real(data), np.imag(data)[off]
+        parts = [real, real, np.negative(imaginary), imaginary]
         row, column, data, size = np.concatenate(rows4), np.concatenate(columns4), np.concatenate(parts), 2 * size
     upper = sp.coo_array((data, (row, column)), shape=(size, size)).tocsc()
     upper.sort_indices()

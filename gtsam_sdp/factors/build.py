@@ -17,4 +17,3 @@ def build_terms(reading: Reading) -> Sequence[Terms]:
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
     terms += [user.term.to_terms(user.index, reading.layout) for user in reading.user_factors]
     return terms
-

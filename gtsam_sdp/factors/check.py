@@ -53,14 +53,14 @@ def check_term(
         if cost > reading.cost and not exact:
             slack = max(slack, cost - reading.cost)  # a term has to hold only where no factor costs more than the whole
         if value > cost + slack:
-            raise InvalidTermError(_message(reading, factor, value, cost, "above"))
+            raise InvalidTermError(_message(factor, value, cost, "above"))
         if exact and abs(value - cost) > slack:
-            raise InvalidTermError(_message(reading, factor, value, cost, "EXACT but different from"))
+            raise InvalidTermError(_message(factor, value, cost, "EXACT but different from"))
     value, cost, slack = compare(values)
     return abs(value - cost) / max(cost, slack)
 
 
-def _message(reading: Reading, factor: Any, value: float, cost: float, relation: str) -> str:
+def _message(factor: Any, value: float, cost: float, relation: str) -> str:
     name = format_factor(0, type(factor).__name__, factor.keys())
     exactness = "EXACT" if relation.startswith("EXACT") else "a lower bound"
     return f"The term of {name} is {relation} its cost ({value:.9g} against {cost:.9g}); it has to be {exactness}."

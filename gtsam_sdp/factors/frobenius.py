@@ -180,8 +180,8 @@ for _kind, _unit in _UNIT_DIMENSION.items():
     adapter(f"FrobeniusFactor{_kind}", [_kind] * 2, unit_dimension=_unit)(_between(_kind, 1, measured=False))
     adapter(f"FrobeniusPrior{_kind}", [_kind], absolute=True, fix=_fix(_kind), unit_dimension=_unit)(_prior(_kind))
     if _kind.endswith("2"):
-        adapter(
-            f"FrobeniusLeftBetweenFactor{_kind}", [_kind] * 2, absolute=_kind == "Pose2", unit_dimension=_unit
-        )(_left_between(_kind))
+        adapter(f"FrobeniusLeftBetweenFactor{_kind}", [_kind] * 2, absolute=_kind == "Pose2", unit_dimension=_unit)(
+            _left_between(_kind)
+        )
     else:
         unsupported(f"FrobeniusLeftBetweenFactor{_kind}", _LEFT_IN_SPACE)

@@ -240,7 +240,6 @@ def pose_form(
         max_cost: cost of the estimate: only points below it have to be bounded, which limits the angle.
         space: the plane or space.
     """
-    angles = information.shape[-1] - space.dimension
     estimate = _estimate(information, relative, e, max_cost, space)
     split = _choose_split(information, estimate, max_cost, space)
     turned = exp_rotation(split.w0, space)
@@ -376,7 +375,7 @@ def _untangled_split(information: Array, smallest: Array, space: Space) -> _Spli
     rotation = rr - moved
     tau = np.maximum(np.where(coupled, tau - floor, tau), 0.0)
     smallest_rotation = smallest_eigenvalue(rotation, _scale(moved))
-    usable = smallest_rotation > 0
+    usable = np.greater(smallest_rotation, 0)
     rotation = np.where(usable[:, None, None], rotation, 0.0)
     kappa = np.where(usable, smallest_rotation, 0.0)
     tau = np.where(usable | ~coupled, tau, 0.0)
@@ -414,7 +413,7 @@ def _translation_part(
     on_pair -= (scaled * turned_w)[:, :, None].conj() * u0[:, None, :]
     _put(matrix, first, second, on_pair)
     squared_w = np.sum(np.abs(w) ** 2, axis=1)
-    constant = -share * np.sum((turned_w.conj() * offset).real, axis=1) - share / 2 * squared_w
+    constant = -share * np.real(np.sum(turned_w.conj() * offset, axis=1)) - share / 2 * squared_w
     bend = split.tau * np.where(tangent, estimate.curvature, 0.0) * np.sum(split.u0**2, axis=1)
     share_u = 1.0 if space.dimension == 2 else 0.5
     _put(matrix, first, second, (bend * share_u)[:, None, None] * measured.conj())

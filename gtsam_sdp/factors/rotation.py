@@ -10,9 +10,7 @@ from gtsam_sdp.terms import Terms, no_rows
 from gtsam_sdp.variables import Array, Layout, Space
 
 
-def rotation_terms(
-    group: FactorGroup, lifting: Lifting, first: Array, second: Array, measured: Array
-) -> Terms:
+def rotation_terms(group: FactorGroup, lifting: Lifting, first: Array, second: Array, measured: Array) -> Terms:
     """Terms of 1/2 |Log(measured^T R_first^T R_second)|^2 in the group's information."""
     space = lifting.layout.space
     relative = adjoint(measured) @ adjoint(lifting.rotations(first)) @ lifting.rotations(second)

@@ -19,7 +19,9 @@ from gtsam_sdp.tolerances import POLISH_DECREASE
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper
 
-_CROSS = np.array([[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]])
+_CROSS = np.array(
+    [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]]
+)
 _MAX_STEPS = 30
 _MAX_FACTORISATIONS = 6
 _DAMPING = (1e-14, 1e-8, 1e-4, 1e-2)
@@ -119,10 +121,7 @@ def tangent_basis(qcqp: Qcqp, Y: Array) -> sp.csc_array:
     free = np.setdiff1d(qcqp.blocks, references)
     angles = 1 if rank == 1 else 3
     at = free[:, None] + np.arange(rank)
-    if rank == 1:
-        turned = 1j * Y[at][:, None]
-    else:
-        turned = np.einsum("kab,fbc->fkac", _CROSS, Y[at])
+    turned = 1j * Y[at][:, None] if rank == 1 else np.einsum("kab,fbc->fkac", _CROSS, Y[at])
     rows = np.broadcast_to((at[:, None, :, None] * rank + np.arange(rank)), turned.shape)
     columns = np.broadcast_to(np.arange(len(free) * angles).reshape(-1, angles, 1, 1), turned.shape)
     is_moving = np.ones(size, dtype=bool)

@@ -120,7 +120,7 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
     _check_finite_values(layout, estimate)
     for group in [*groups, *hard]:
         _check_kinds(group, layout)
-    _warn_of_unit_noise(groups, table)
+    _warn_of_unit_noise(groups)
     costs = np.fromiter((f.error(values) for f in table.factors), dtype=float)
     _check_finite_costs(table, costs)
     return Reading(
@@ -139,7 +139,7 @@ def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
         index=np.array([i for i, _ in live]),
         types=[type(f).__name__ for f in factors],
         factors=factors,
-        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),
+        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),  # noqa: SIM118
         starts=np.cumsum([0, *(f.size() for f in factors)]),
     )
 
@@ -322,14 +322,14 @@ def _check_finite_values(layout: Layout, estimate: Array) -> None:
 def _check_finite_costs(table: FactorTable, costs: Array) -> None:
     bad = np.flatnonzero(~np.isfinite(costs))
     if len(bad):
-        hard = table.types[bad[0]].startswith("NonlinearEquality")
+        hard = table.types[int(bad[0])].startswith("NonlinearEquality")
         what = "is violated by the values" if hard else "has a cost that is not finite at the values"
         raise InvalidGraphError(
-            f"{table.name(bad[0])} {what}. Certify values that satisfy every hard constraint and have finite cost."
+            f"{table.name(int(bad[0]))} {what}. Certify values that satisfy every hard constraint and have finite cost."
         )
 
 
-def _warn_of_unit_noise(groups: Sequence[FactorGroup], table: FactorTable) -> None:
+def _warn_of_unit_noise(groups: Sequence[FactorGroup]) -> None:
     for group in groups:
         dimension = ADAPTERS[group.type_name].unit_dimension
         if dimension is None or group.information.shape[1] != dimension:

@@ -1,0 +1,43 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint types check bench clean
+
+help:
+	@echo "make demo   make .venv, install, certify sphere2500, a real graph that ships with GTSAM"
+	@echo "make test   make .venv, install, lint, types, all tests"
+	@echo "make bench DATA=folder   benchmarks on a folder of g2o files; writes docs/benchmarks.md"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/installed
+
+demo: $(VENV)/installed
+	$(BIN)/gtsam-sdp certify sphere2500
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+check: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+test: lint types check
+
+bench: $(VENV)/installed
+	$(BIN)/python -m tests.benchmarks.certify_datasets $(DATA)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
