@@ -162,7 +162,8 @@ def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = Fals
         value = base + gain - shift * rows * (1 + 4 * UNIT_ROUNDOFF) - rounding
         return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, max(-gain, 0.0), rounding, 1)
 
-    scale = float(np.median(bordered.upper.diagonal())) if len(bordered.inner) else 0.0
+    turning = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+    scale = float(np.median(qcqp.magnitude.diagonal()[turning])) if turning.size else 0.0
     ceiling = max(base, 0.0) / max(rows, 1)
     return _smallest_shift(attempt, scale, ceiling, quick)
 

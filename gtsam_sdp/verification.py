@@ -132,6 +132,8 @@ def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
         real, imaginary = np.real(data), np.imag(data)[off]
         parts = [real, real, np.negative(imaginary), imaginary]
         row, column, data, size = np.concatenate(rows4), np.concatenate(columns4), np.concatenate(parts), 2 * size
+    every = np.arange(size)  # keep the whole diagonal, zeros too
+    row, column, data = (np.concatenate(parts) for parts in ((row, every), (column, every), (data, np.zeros(size))))
     upper = sp.coo_array((data, (row, column)), shape=(size, size)).tocsc()
     upper.sort_indices()
     return upper

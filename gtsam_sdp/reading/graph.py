@@ -139,7 +139,7 @@ def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
         index=np.array([i for i, _ in live]),
         types=[type(f).__name__ for f in factors],
         factors=factors,
-        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),  # noqa: SIM118
+        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),
         starts=np.cumsum([0, *(f.size() for f in factors)]),
     )
 

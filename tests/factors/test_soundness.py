@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import gtsam
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gtsam
 from gtsam_sdp.errors import SuspiciousInputWarning
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.factors.registry import ADAPTERS

@@ -1,0 +1,174 @@
+"""Generators of test problems: rings, grids and small graphs, seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gtsam
+import numpy as np
+
+
+def optimize(graph: gtsam.NonlinearFactorGraph, initial: gtsam.Values, tolerance: float = 1e-12) -> gtsam.Values:
+    """Levenberg-Marquardt with a tight relative tolerance."""
+    parameters = gtsam.LevenbergMarquardtParams()
+    parameters.setRelativeErrorTol(tolerance)
+    parameters.setAbsoluteErrorTol(0.0)
+    parameters.setMaxIterations(200)
+    return gtsam.LevenbergMarquardtOptimizer(graph, initial, parameters).optimize()
+
+
+def to_values(items: Iterable[tuple[int, Any]]) -> gtsam.Values:
+    values = gtsam.Values()
+    for key, value in items:
+        values.insert(key, value)
+    return values
+
+
+def identity(d: int) -> Any:
+    return gtsam.Pose2() if d == 2 else gtsam.Pose3()
+
+
+def random_poses(d: int, count: int, rng: np.random.Generator, scale: float = 5.0) -> list[Any]:
+    if d == 2:
+        return [gtsam.Pose2(*(rng.normal(size=2) * scale), rng.uniform(-np.pi, np.pi)) for _ in range(count)]
+    return [
+        gtsam.Pose3(gtsam.Rot3.Quaternion(*_unit(rng.normal(size=4))), rng.normal(size=3) * scale) for _ in range(count)
+    ]
+
+
+def _unit(v: np.ndarray) -> np.ndarray:
+    return v / np.linalg.norm(v)
+
+
+def ring_poses(d: int, count: int, radius: float = 5.0) -> list[Any]:
+    """Poses on a circle, looking along it."""
+    poses = []
+    for i in range(count):
+        angle = 2 * np.pi * i / count
+        x, y = radius * np.cos(angle), radius * np.sin(angle)
+        if d == 2:
+            poses.append(gtsam.Pose2(x, y, angle + np.pi / 2))
+        else:
+            poses.append(gtsam.Pose3(gtsam.Rot3.Rz(angle + np.pi / 2), np.array([x, y, 0.3 * np.sin(2 * angle)])))
+    return poses
+
+
+def noise_model(d: int, sigma_rotation: float, sigma_translation: float) -> gtsam.noiseModel.Diagonal:
+    turn = [sigma_rotation] * (1 if d == 2 else 3)
+    move = [sigma_translation] * d
+    return gtsam.noiseModel.Diagonal.Sigmas(np.array(move + turn if d == 2 else turn + move))
+
+
+def pose_graph(
+    poses: Sequence[Any],
+    edges: Iterable[tuple[int, int]],
+    sigma_rotation: float,
+    sigma_translation: float,
+    rng: np.random.Generator,
+    first_key: int = 0,
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Between factors with noisy measurements, and the true poses as values."""
+    d = 2 if isinstance(poses[0], gtsam.Pose2) else 3
+    model = noise_model(d, sigma_rotation, sigma_translation)
+    factor_type: Any = gtsam.BetweenFactorPose2 if d == 2 else gtsam.BetweenFactorPose3
+    graph = gtsam.NonlinearFactorGraph()
+    for i, j in edges:
+        noise = rng.normal(size=model.dim()) * model.sigmas()
+        measured = poses[i].between(poses[j]).retract(noise)
+        graph.add(factor_type(first_key + i, first_key + j, measured, model))
+    return graph, to_values((first_key + k, pose) for k, pose in enumerate(poses))
+
+
+def ring_edges(count: int) -> list[tuple[int, int]]:
+    return [(i, (i + 1) % count) for i in range(count)]
+
+
+def ring(
+    d: int, count: int = 20, sigma_rotation: float = 0.05, sigma_translation: float = 0.1, seed: int = 0
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A ring of poses with noisy measurements, and the true poses."""
+    rng = np.random.default_rng(seed)
+    return pose_graph(ring_poses(d, count), ring_edges(count), sigma_rotation, sigma_translation, rng)
+
+
+def small_graph(
+    d: int, count: int = 12, loops: int = 14, sigma_rotation: float = 0.1, sigma_translation: float = 0.1, seed: int = 0
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A chain of random poses with random loop closures."""
+    rng = np.random.default_rng(seed)
+    edges = [(i, i + 1) for i in range(count - 1)]
+    edges += [tuple(sorted(rng.choice(count, 2, replace=False).tolist())) for _ in range(loops)]
+    return pose_graph(random_poses(d, count, rng), edges, sigma_rotation, sigma_translation, rng)
+
+
+def manhattan_grid(
+    count: int, sigma_rotation: float = 0.02, sigma_translation: float = 0.05, seed: int = 0
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A 2D robot that drives a square grid line by line, with loop closures to the line before."""
+    rng = np.random.default_rng(seed)
+    width = int(np.sqrt(count))
+    poses, edges = [], []
+    for i in range(count):
+        row, column = divmod(i, width)
+        x = column if row % 2 == 0 else width - 1 - column
+        poses.append(gtsam.Pose2(float(x), float(row), 0.0 if row % 2 == 0 else np.pi))
+        if i:
+            edges.append((i - 1, i))
+        above = i - 2 * column - 1
+        if row and above >= 0 and column != 0 and rng.random() < 0.5:
+            edges.append((above, i))
+    return pose_graph(poses, edges, sigma_rotation, sigma_translation, rng)
+
+
+def with_turns(values: gtsam.Values, count: int, turns: int) -> gtsam.Values:
+    """The values of a 2D ring with extra full turns spread along it: the start of a wrong minimum."""
+    twisted = gtsam.Values()
+    position, heading = np.zeros(2), 0.0
+    poses = [values.atPose2(k) for k in range(count)]
+    for k in range(count):
+        twisted.insert(k, gtsam.Pose2(position[0], position[1], heading))
+        step = poses[k].between(poses[(k + 1) % count])
+        moved = gtsam.Pose2(position[0], position[1], heading).compose(step)
+        position, heading = moved.translation(), heading + step.theta() + 2 * np.pi * turns / count
+    return twisted
+
+
+def random_start(values: gtsam.Values, rng: np.random.Generator) -> gtsam.Values:
+    """Random poses for the keys of values that hold poses of one type."""
+    keys = list(values.keys())
+    d = 2 if gtsam.utilities.allPose2s(values).size() else 3
+    return to_values(zip(keys, random_poses(d, len(keys), rng), strict=True))
+
+
+def scaled_information(graph: gtsam.NonlinearFactorGraph, factor: float) -> gtsam.NonlinearFactorGraph:
+    """The same between factors with all information matrices multiplied by `factor`."""
+    result = gtsam.NonlinearFactorGraph()
+    for k in range(graph.size()):
+        old: Any = graph.at(k)
+        model = gtsam.noiseModel.Gaussian.SqrtInformation(old.noiseModel().R() * np.sqrt(factor))
+        result.add(type(old)(*old.keys(), old.measured(), model))
+    return result
+
+
+def scaled_lengths(
+    graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, factor: float
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """The same problem in another unit of length: positions times `factor`, sigmas of positions too."""
+    result, moved = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for k in range(graph.size()):
+        old: Any = graph.at(k)
+        pose = old.measured()
+        d = 2 if isinstance(pose, gtsam.Pose2) else 3
+        scale = np.ones(old.noiseModel().dim())
+        scale[slice(0, 2) if d == 2 else slice(3, 6)] = 1 / factor
+        model = gtsam.noiseModel.Gaussian.SqrtInformation(old.noiseModel().R() * scale)
+        result.add(type(old)(*old.keys(), _stretched(pose, factor), model))
+    for key in values.keys():
+        at = values.atPose2 if gtsam.utilities.allPose2s(values).size() else values.atPose3
+        moved.insert(key, _stretched(at(key), factor))
+    return result, moved
+
+
+def _stretched(pose: Any, factor: float) -> Any:
+    return type(pose)(pose.rotation(), pose.translation() * factor)
