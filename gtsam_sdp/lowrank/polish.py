@@ -24,9 +24,10 @@ _CROSS = np.array(
 )
 _MAX_STEPS = 30
 _MAX_FACTORISATIONS = 6
-_DAMPING = (1e-14, 1e-8, 1e-4, 1e-2)
+_DAMPING = (1e-14, 1e-5, 1e-1)
 """Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
 
+_MAX_HALVINGS = 8
 _SLOW = 0.3
 """A step with an old factorisation has to reduce the predicted decrease at least to this share."""
 
@@ -66,7 +67,7 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
             if newton is None:
                 break
         step, predicted = newton.step(Y)
-        moved, change = _retract(qcqp, Y, step)
+        moved, change = _line_search(qcqp, Y, step, patient=fresh)
         slow = bool(predictions) and not fresh and predicted > _SLOW * predictions[-1]
         done = predicted <= POLISH_DECREASE * scale
         if change >= 0 or slow:
@@ -83,6 +84,17 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
         Y, total, predictions[0] if predictions else np.inf, predictions[-1] if predictions else np.inf,
         len(predictions), used,
     )  # fmt: skip
+
+
+def _line_search(qcqp: Qcqp, Y: Array, step: Array, *, patient: bool) -> tuple[Array, float]:
+    """The step, or while it goes uphill and patience lasts, half of it."""
+    moved, change = _retract(qcqp, Y, step)
+    halvings = _MAX_HALVINGS if patient else 0
+    while change >= 0 and halvings:
+        step = step / 2
+        halvings -= 1
+        moved, change = _retract(qcqp, Y, step)
+    return moved, change
 
 
 @dataclass(frozen=True)
