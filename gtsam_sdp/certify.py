@@ -161,8 +161,9 @@ def _conclude(
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
     cost, bound = reading.cost, evidence.bound
     scale = max(cost, COST_FLOOR * evidence.size)
-    assert bound.value <= cost + 1e-6 * scale, "a verified bound is above the cost of a feasible point"
-    lower_bound = min(max(bound.value, 0.0), cost)
+    value = float(bound.value)
+    assert value <= cost + 1e-6 * scale, "a verified bound is above the cost of a feasible point"
+    lower_bound = min(max(value, 0.0), cost)
     gap = cost - lower_bound
     relative_gap = gap / scale if gap > 0 else 0.0
     if relative_gap <= tolerance:

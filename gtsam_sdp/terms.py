@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gtsam_sdp.errors import InvalidTermError, format_key
 from gtsam_sdp.variables import Array, Layout
 
 
@@ -150,8 +151,34 @@ class Term:
         """Whether a residual has a part in the world frame."""
         return any(r.world is not None for r in self.residuals)
 
-    def to_terms(self, factor: int, layout: Layout) -> Terms:
-        """The term as arrays, one factor long."""
+    def _check(self, factor: int, keys: Sequence[int], layout: Layout) -> None:
+        where = f"The term of factor {factor}"
+        d = layout.space.dimension
+        for residual in self.residuals:
+            given = [*residual.rotation.values(), *([] if residual.world is None else [residual.world])]
+            vectors = [np.asarray(vector, dtype=float) for vector in given]
+            if any(vector.shape != (d,) for vector in vectors):
+                raise InvalidTermError(f"{where} has a vector of the wrong length: in {d}D each needs {d} numbers.")
+            numbers = [residual.weight, self.constant, *residual.translation.values(), *(x for v in vectors for x in v)]
+            if not np.isfinite(np.array(numbers, dtype=float)).all():
+                raise InvalidTermError(f"{where} holds a number that is not finite.")
+            for key, rows, what in (
+                *((k, layout.rotation, "rotation") for k in residual.rotation),
+                *((k, layout.translation, "position") for k in residual.translation),
+            ):
+                if key not in keys:
+                    raise InvalidTermError(f"{where} uses key {format_key(key)}, which is none of the factor's keys.")
+                if rows[layout.number(key)] < 0:
+                    raise InvalidTermError(f"{where} uses the {what} of {format_key(key)}, which has none.")
+
+    def to_terms(self, factor: int, keys: Sequence[int], layout: Layout) -> Terms:
+        """The term as arrays, one factor long.
+
+        Raises:
+            InvalidTermError: a number is not finite, a vector has the wrong length, or a key is not the factor's or
+                has no rotation or position.
+        """
+        self._check(factor, keys, layout)
         rotation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.rotation))
         translation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.translation))
         space = layout.space

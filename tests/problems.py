@@ -31,7 +31,7 @@ def identity(d: int) -> Any:
 
 def random_poses(d: int, count: int, rng: np.random.Generator, scale: float = 5.0) -> list[Any]:
     if d == 2:
-        return [gtsam.Pose2(*(rng.normal(size=2) * scale), rng.uniform(-np.pi, np.pi)) for _ in range(count)]
+        return [gtsam.Pose2(rng.uniform(-np.pi, np.pi), rng.normal(size=2) * scale) for _ in range(count)]
     return [
         gtsam.Pose3(gtsam.Rot3.Quaternion(*_unit(rng.normal(size=4))), rng.normal(size=3) * scale) for _ in range(count)
     ]

@@ -135,7 +135,7 @@ def test_gap_does_not_depend_on_the_origin(d: int) -> None:
     """A map a million metres away from the origin has the same gap: bounds are not lost in large coordinates."""
     graph, truth = problems.small_graph(d, seed=6, sigma_rotation=0.2)
     result = problems.optimize(graph, truth)
-    far = (
+    far: Any = (
         gtsam.Pose2(1e6, -2e6, 0.4)
         if d == 2
         else gtsam.Pose3(gtsam.Rot3.Ypr(0.3, 0.2, 0.1), np.array([1e6, -2e6, 3e5]))
@@ -492,11 +492,12 @@ def test_verbose_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_arguments_are_checked() -> None:
     graph, truth = problems.small_graph(3, seed=5)
-    for arguments, message in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"tolerance": 0.0}, "positive number"),
         ({"tolerance": float("nan")}, "positive number"),
         ({"method": "magic"}, '"auto" or "multipliers"'),
         ({"on_unsupported": "ignore"}, '"raise" or "drop"'),
-    ):
+    ]
+    for arguments, message in wrong:
         with pytest.raises(ValueError, match=message):
             certify(graph, truth, **arguments)

@@ -15,5 +15,5 @@ def build_terms(reading: Reading) -> Sequence[Terms]:
     """Terms of all factors that are not dropped and not hard, tangent at the reading's estimate."""
     lifting = Lifting(reading.layout, reading.estimate, reading.cost)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
-    terms += [user.term.to_terms(user.index, reading.layout) for user in reading.user_factors]
+    terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

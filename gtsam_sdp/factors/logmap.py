@@ -371,11 +371,11 @@ def _untangled_split(information: Array, smallest: Array, space: Space) -> _Spli
     tau = np.where(coupled, 0.5 * smallest, smallest)
     floor = np.maximum(np.einsum("kii->k", tt), np.finfo(float).tiny) * 1e-12
     x = tt - _scaled_identity(tau, space.dimension) + _scaled_identity(floor, space.dimension)
-    moved = np.where(coupled[:, None, None], _symmetric(rt @ np.linalg.solve(x, rt.swapaxes(1, 2))), 0.0)
+    moved = np.where(np.reshape(coupled, (-1, 1, 1)), _symmetric(rt @ np.linalg.solve(x, rt.swapaxes(1, 2))), 0.0)
     rotation = rr - moved
     tau = np.maximum(np.where(coupled, tau - floor, tau), 0.0)
     smallest_rotation = smallest_eigenvalue(rotation, _scale(moved))
-    usable = np.greater(smallest_rotation, 0)
+    usable: Array = smallest_rotation > 0
     rotation = np.where(usable[:, None, None], rotation, 0.0)
     kappa = np.where(usable, smallest_rotation, 0.0)
     tau = np.where(usable | ~coupled, tau, 0.0)

@@ -29,7 +29,7 @@ class FactorGroup:
         index: their places in the graph, (m,).
         keys: their keys, (m, s).
         numbers: the variables' numbers in the layout, (m, s).
-        information: information matrices R^T R of their noise models, (m, k, k).
+        information: information matrices R^T R of their noise models, (m, k, k); zero where the noise is hard.
     """
 
     type_name: str

@@ -73,7 +73,7 @@ class Reading:
     Attributes:
         table: all live factors.
         groups: factors with Gaussian noise by type and noise dimension.
-        hard: factors with hard noise by type and dimension (their information is empty).
+        hard: factors with hard noise by type and dimension.
         user_factors: factors with a term of the user's.
         dropped: factors that are left out of the bound.
         layout: rows of the variables.
@@ -284,7 +284,8 @@ def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool =
     factors = [table.factors[p] for p in places]
     size = int(table.starts[places[0] + 1] - table.starts[places[0]])
     keys = table.flat_keys[table.starts[places][:, None] + np.arange(size)]
-    information = np.zeros((len(places), 0, 0)) if hard else members.models.information()
+    dimension = members.models.distinct[members.models.place[0]].dim()
+    information = np.zeros((len(places), dimension, dimension)) if hard else members.models.information()
     group = FactorGroup(
         members.type_name, factors, table.index[places], keys, np.searchsorted(layout.keys, keys), information
     )
@@ -300,6 +301,7 @@ def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool =
 def _check_kinds(group: FactorGroup, layout: Layout) -> None:
     expected = ADAPTERS[group.type_name].kinds
     kinds = np.array(layout.kinds)
+    dimension = group.information.shape[1]
     for slot, kind in enumerate(expected):
         wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
         if len(wrong):
@@ -307,6 +309,14 @@ def _check_kinds(group: FactorGroup, layout: Layout) -> None:
             raise InvalidGraphError(
                 f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a {kind} at "
                 f"{format_key(int(group.keys[k, slot]))}, where the values hold a {kinds[group.numbers[k, slot]]}."
+            )
+        lengths = layout.lengths[group.numbers[:, slot]]
+        wrong = np.flatnonzero(lengths != dimension) if kind == "Vector" else wrong
+        if len(wrong):
+            k = wrong[0]
+            raise InvalidGraphError(
+                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a vector of {dimension} "
+                f"numbers at {format_key(int(group.keys[k, slot]))}, where the values hold one of {lengths[k]}."
             )
 
 

@@ -10,6 +10,7 @@ import gtsam
 import numpy as np
 
 Rng = np.random.Generator
+GTSAM: Any = gtsam
 
 
 def random_rotation(d: int, rng: Rng, angle: float = np.pi) -> Any:
@@ -95,7 +96,7 @@ def to_values(values: dict[int, Any]) -> gtsam.Values:
 
 
 def _family(d: int) -> list[Case]:
-    g: Any = gtsam
+    g = GTSAM
     rot, pose, vector = f"Rot{d}", f"Pose{d}", f"Vector{d}"
     turn, tangent = d * (d - 1) // 2, d * (d + 1) // 2
     wide = {rot: d * d, pose: (d + 1) ** 2}
@@ -129,11 +130,11 @@ def _family(d: int) -> list[Case]:
 
 
 _VECTORS = [
-    Case("BetweenFactorVector", ("Vector5", "Vector5"), 5, lambda k, n, r: gtsam.BetweenFactorVector(*k, r.normal(size=5), n), exact_for=(unit, isotropic)),
-    Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: gtsam.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
-    Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: gtsam.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
-    Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: gtsam.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
-    Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: gtsam.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
+    Case("BetweenFactorVector", ("Vector5", "Vector5"), 5, lambda k, n, r: GTSAM.BetweenFactorVector(*k, r.normal(size=5), n), exact_for=(unit, isotropic)),
+    Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
+    Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: GTSAM.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
+    Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: GTSAM.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
+    Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
 ]  # fmt: skip
 
 CASES = [*_family(2), *_family(3), *_VECTORS]
