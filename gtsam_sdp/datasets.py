@@ -1,7 +1,8 @@
-"""Pose-graph files: g2o with the checks that a certificate needs, and the data sets that ship with GTSAM."""
+"""Pose-graph files: read with the checks that a certificate needs, and the data sets that ship with GTSAM."""
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
+from gtsam_sdp.g2o import PoseLines, read_pose_lines
 from gtsam_sdp.variables import Array
 
 Cost = Literal["geodesic", "chordal"]
-
-_EDGE_NUMBERS = {"EDGE_SE2": 3 + 6, "EDGE_SE3:QUAT": 7 + 21}
-_VERTEX_NUMBERS = {"VERTEX_SE2": 3, "VERTEX_SE3:QUAT": 7}
-_IGNORED = {"FIX"}
 
 
 @dataclass(frozen=True)
@@ -28,30 +26,29 @@ class PoseGraphFile:
     """A pose graph read from a file.
 
     Attributes:
-        graph: between factors of the file.
+        path: the file.
+        dimension: 2 or 3.
+        graph: factors with the cost that was asked for.
         initial: a value for every key.
         start: where the initial values come from, for people to read.
+        has_values: the initial values are the file's.
+        measured: GTSAM's own factors of the file; `graph` itself unless the cost is chordal.
     """
 
+    path: Path
+    dimension: int
     graph: gtsam.NonlinearFactorGraph
     initial: gtsam.Values
     start: str
-
-
-@dataclass(frozen=True)
-class _Edges:
-    """Edges of a g2o file: vertex numbers, and information matrices (m, k, k), translations first."""
-
-    dimension: int
-    ids: Sequence[tuple[int, int]]
-    information: Array
+    has_values: bool
+    measured: gtsam.NonlinearFactorGraph
 
 
 def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
     """Reads a pose graph in g2o format (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT).
 
     Args:
-        path: the file.
+        path: the file. Files in TORO format (EDGE2, EDGE3) are read as `gtsam.load2D` and `gtsam.load3D` read them.
         cost: "geodesic" gives GTSAM's own `BetweenFactorPose2/3` with the full information matrices of the file.
             "chordal" gives `FrobeniusBetweenFactorPose2/3` so that `graph.error` is the cost of SE-Sync,
             sum kappa |R_j - R_i R~|_F^2 + tau |t_j - t_i - R_i t~|^2, with kappa = 3 / (2 tr(Omega_rot^-1)) and
@@ -69,20 +66,6 @@ def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.Nonlin
     return file.graph, file.initial
 
 
-def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFile:
-    """As `load_g2o`, and says where the initial values come from."""
-    if cost not in ("geodesic", "chordal"):
-        raise ValueError(f'cost must be "geodesic" or "chordal", not {cost!r}.')
-    path = Path(path)
-    edges, vertices = _parse(path)
-    _warn_of_information(path, edges)
-    graph, values = _read_with_gtsam(path, edges)
-    measured = _measurements(graph)
-    if cost == "chordal":
-        graph = _chordal_graph(measured, edges)
-    return _with_start(graph, values, measured, edges, vertices)
-
-
 def find_dataset(name: str) -> Path:
     """Path of a file, or of a data set that ships with GTSAM by its name (`sphere2500`, `w100`)."""
     path = Path(name)
@@ -90,7 +73,7 @@ def find_dataset(name: str) -> Path:
         return path
     try:
         return Path(gtsam.findExampleDataFile(name))
-    except RuntimeError:
+    except (FileNotFoundError, RuntimeError):
         raise DatasetError(
             f"There is no file {name}, and GTSAM ships no data set of that name. "
             "Give the path of a g2o file, or a name such as sphere2500, w100, pose3example or noisyToyGraph."
@@ -98,138 +81,154 @@ def find_dataset(name: str) -> Path:
 
 
 def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
-    """Reads a g2o file by path, or a data set that ships with GTSAM by name (TORO files too)."""
-    path = find_dataset(name)
-    tags = {line.split(maxsplit=1)[0] for line in _lines(path) if line.strip()}
-    if not tags & {"EDGE2", "VERTEX2", "EDGE3", "VERTEX3", "ODOMETRY"}:
-        return read_pose_graph(path, cost=cost)
-    if cost == "chordal":
+    """As `read_pose_graph`, by path or by the name of a data set that ships with GTSAM."""
+    return read_pose_graph(find_dataset(name), cost=cost)
+
+
+def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFile:
+    """As `load_g2o`, and says where the initial values come from."""
+    if cost not in ("geodesic", "chordal"):
+        raise ValueError(f'cost must be "geodesic" or "chordal", not {cost!r}.')
+    lines = read_pose_lines(Path(path))
+    if cost == "chordal" and lines.format == "TORO":
         raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in TORO format.")
-    return _read_toro(path, is_3d=bool(tags & {"EDGE3", "VERTEX3"}))
+    _warn_of_left_out_lines(lines)
+    if lines.format == "TORO":
+        _warn_of_noise_format(lines)
+    else:
+        _warn_of_information(lines)
+    measured, values = _read_with_gtsam(lines)
+    graph = _chordal_graph(measured, lines) if cost == "chordal" else measured
+    return _with_start(lines, graph, measured, values)
 
 
-def _lines(path: Path) -> list[str]:
-    if not path.exists():
-        raise DatasetError(f"There is no file {path}.")
-    if path.is_dir():
-        raise DatasetError(f"{path} is a folder; give a g2o file in it.")
+def write_g2o(path: str | Path, measured: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> None:
+    """Writes poses and between factors, with all their digits (`gtsam.writeG2o` keeps six).
+
+    Raises:
+        DatasetError: the graph holds other factors, or the file cannot be written.
+    """
+    lines = [_vertex_line(key, _pose(values, key)) for key in values.keys()]
+    lines += [_edge_line(path, measured.at(k)) for k in range(measured.size())]
     try:
-        text = path.read_bytes().decode("ascii")
-    except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path} is not a g2o text file: byte {error.start} is not ASCII. "
-            "Give an uncompressed text file with one vertex or edge a line."
-        ) from None
-    if not text.strip():
-        raise DatasetError(f"{path} is empty.")
-    return text.splitlines()
+        Path(path).write_text("\n".join(lines) + "\n")
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def _parse(path: Path) -> tuple[_Edges, frozenset[int]]:
-    """Edges and vertex numbers, every line checked."""
-    edge_ids: list[tuple[int, int]] = []
-    edge_numbers: list[list[float]] = []
-    vertices: dict[int, int] = {}
-    kinds: dict[bool, int] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        words = line.split()
-        if not words or words[0].startswith("#") or words[0] in _IGNORED:
-            continue
-        tag = words[0]
-        if tag in _EDGE_NUMBERS:
-            ids, numbers = _parse_line(path, number, words, 2, _EDGE_NUMBERS[tag])
-            if ids[0] == ids[1]:
-                raise DatasetError(f"{path}, line {number}: the edge joins vertex {ids[0]} with itself.")
-            edge_ids.append((ids[0], ids[1]))
-            edge_numbers.append(numbers)
-        elif tag in _VERTEX_NUMBERS:
-            ids, numbers = _parse_line(path, number, words, 1, _VERTEX_NUMBERS[tag])
-            if ids[0] in vertices:
-                raise DatasetError(
-                    f"{path}, line {number}: vertex {ids[0]} was given in line {vertices[ids[0]]} before."
-                )
-            vertices[ids[0]] = number
-        else:
-            raise DatasetError(
-                f"{path}, line {number}: unknown tag {tag[:40]!r}. "
-                f"Supported are {', '.join([*_VERTEX_NUMBERS, *_EDGE_NUMBERS])} and FIX."
+def _pose(values: gtsam.Values, key: int) -> Any:
+    try:
+        return values.atPose3(key)
+    except RuntimeError:
+        return values.atPose2(key)
+
+
+def _pose_words(pose: Any) -> str:
+    if isinstance(pose, gtsam.Pose2):
+        numbers = [pose.x(), pose.y(), pose.theta()]
+    else:
+        turn = pose.rotation().toQuaternion()
+        numbers = [*pose.translation(), turn.x(), turn.y(), turn.z(), turn.w()]
+    return " ".join(repr(float(x)) for x in numbers)
+
+
+def _vertex_line(key: int, pose: Any) -> str:
+    tag = "VERTEX_SE2" if isinstance(pose, gtsam.Pose2) else "VERTEX_SE3:QUAT"
+    return f"{tag} {key} {_pose_words(pose)}"
+
+
+def _edge_line(path: str | Path, factor: Any) -> str:
+    if not isinstance(factor, gtsam.BetweenFactorPose2 | gtsam.BetweenFactorPose3):
+        raise DatasetError(f"{path}: g2o files are written for BetweenFactorPose2/3, not {type(factor).__name__}.")
+    model: Any = factor.noiseModel()
+    root = model.R()
+    information = root.T @ root
+    if len(information) == 6:
+        information = np.roll(information, 3, axis=(0, 1))  # GTSAM has rotations first, g2o translations
+    tag = "EDGE_SE2" if len(information) == 3 else "EDGE_SE3:QUAT"
+    i, j = factor.keys()
+    upper = " ".join(repr(float(x)) for x in information[np.triu_indices(len(information))])
+    return f"{tag} {i} {j} {_pose_words(factor.measured())} {upper}"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, SuspiciousInputWarning, stacklevel=5)
+
+
+def _warn_of_left_out_lines(lines: PoseLines) -> None:
+    fixed = {key for words in lines.left_out if words[0] == "FIX" for key in words[1:]}
+    if len(fixed) > 1:
+        _warn(f"{lines.path}: FIX lines hold {len(fixed)} vertices; they are left out, and all vertices are free.")
+    equal = sum(words[0] == "EQUIV" for words in lines.left_out)
+    if equal:
+        _warn(f"{lines.path}: {equal} EQUIV lines are left out, as GTSAM does.")
+
+
+def _warn_of_noise_format(lines: PoseLines) -> None:
+    """GTSAM's readers of TORO files do not take the noise as the format has it: what they make is what counts."""
+    size = 3 if lines.dimension == 2 else 6
+    if size == 6:
+        diagonals = np.diagonal(lines.information, axis1=1, axis2=2)
+        plain = np.count_nonzero(lines.noise, axis=1) == np.count_nonzero(diagonals, axis=1)
+        if not (plain.all() and (diagonals == diagonals[:, :1]).all()):
+            _warn(
+                f"{lines.path}: GTSAM takes the noise of EDGE3 lines as information matrices with rotations first; "
+                "the format has translations first. What is optimised and certified is GTSAM's cost."
             )
-        is_3d = tag.endswith("QUAT")
-        if is_3d:
-            quaternion = numbers[3:7]
-            if sum(x * x for x in quaternion) < 1e-12:
-                raise DatasetError(f"{path}, line {number}: the quaternion is zero.")
-        kinds.setdefault(is_3d, number)
-    if len(kinds) == 2:
-        raise DatasetError(f"{path} mixes 2D (line {kinds[False]}) and 3D (line {kinds[True]}) elements.")
-    if not edge_ids:
-        raise DatasetError(f"{path} holds no edges: there is nothing to optimise.")
-    dimension = 3 if True in kinds else 2
-    table = np.array(edge_numbers)
-    split = 7 if dimension == 3 else 3
-    return _Edges(dimension, edge_ids, _symmetric(table[:, split:])), frozenset(vertices)
-
-
-def _parse_line(path: Path, number: int, words: list[str], ids: int, count: int) -> tuple[list[int], list[float]]:
-    if len(words) != 1 + ids + count:
-        raise DatasetError(
-            f"{path}, line {number}: {words[0]} needs {ids + count} numbers, this line has {len(words) - 1}. "
-            "The file may be truncated."
+    elif (lines.noise[:, [0, 3]] != 1).any():
+        _warn(
+            f"{lines.path}: GTSAM takes the noise of EDGE2 and ODOMETRY lines as covariance matrices; "
+            "the format has information matrices. What is optimised and certified is GTSAM's cost."
         )
-    try:
-        keys = [int(w) for w in words[1 : 1 + ids]]
-        numbers = [float(w) for w in words[1 + ids :]]
-    except ValueError as error:
-        raise DatasetError(f"{path}, line {number}: {error}.") from None
-    if any(not 0 <= k < 2**64 for k in keys):
-        raise DatasetError(f"{path}, line {number}: a vertex number is not between 0 and 2^64.")
-    if not np.isfinite(numbers).all():
-        raise DatasetError(f"{path}, line {number}: a number is not finite.")
-    return keys, numbers
 
 
-def _symmetric(upper: Array) -> Array:
-    """Upper triangles row by row, (m, k (k + 1) / 2), to matrices (m, k, k)."""
-    size = 3 if upper.shape[1] == 6 else 6
-    rows, columns = np.triu_indices(size)
-    matrices = np.zeros((len(upper), size, size))
-    matrices[:, rows, columns] = upper
-    matrices[:, columns, rows] = upper
-    return matrices
-
-
-def _warn_of_information(path: Path, edges: _Edges) -> None:
-    eigenvalues = np.linalg.eigvalsh(edges.information)
+def _warn_of_information(lines: PoseLines) -> None:
+    diagonals = np.diagonal(lines.information, axis1=1, axis2=2)
+    smallest = diagonals.min(axis=1)
+    refused = np.flatnonzero(smallest <= 0 if lines.dimension == 2 else smallest < 0)
+    if len(refused):
+        raise DatasetError(
+            f"{lines.path}, {lines.edge_name(int(refused[0]))}: the information matrix has "
+            f"{smallest[refused[0]]:g} on its diagonal, which GTSAM cannot use."
+        )
+    eigenvalues = np.linalg.eigvalsh(lines.information)
     scale = np.abs(eigenvalues).max(axis=1)
     indefinite = np.flatnonzero(eigenvalues[:, 0] < -1e-9 * scale)
     singular = np.flatnonzero(np.abs(eigenvalues[:, 0]) <= 1e-12 * scale)
     if len(indefinite):
-        i, j = edges.ids[indefinite[0]]
-        warnings.warn(
-            f"{path}: {len(indefinite)} edges (the first joins {i} and {j}) have an indefinite information matrix. "
-            "GTSAM factors it into a different one; what it optimises, and what is certified, is the cost of that.",
-            SuspiciousInputWarning,
-            stacklevel=4,
+        _warn(
+            f"{lines.path}: the information matrices of {len(indefinite)} edges are indefinite (the first in "
+            f"{lines.edge_name(int(indefinite[0]))}). GTSAM factors them into different ones; "
+            "what it optimises, and what is certified, is the cost of those."
         )
     if len(singular):
-        i, j = edges.ids[singular[0]]
-        warnings.warn(
-            f"{path}: {len(singular)} edges (the first joins {i} and {j}) have a singular information matrix: "
-            "they leave a direction free, and the bound may be weak.",
-            SuspiciousInputWarning,
-            stacklevel=4,
+        _warn(
+            f"{lines.path}: the information matrices of {len(singular)} edges are singular (the first in "
+            f"{lines.edge_name(int(singular[0]))}). They leave a direction free, and GTSAM may factor them into "
+            "different ones; what is certified is the cost that GTSAM has."
         )
 
 
-def _read_with_gtsam(path: Path, edges: _Edges) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    try:
-        graph, values = gtsam.readG2o(str(path), edges.dimension == 3)
-    except RuntimeError as error:
-        raise DatasetError(f"{path}: GTSAM cannot read the file: {error}") from error
-    found = [tuple(graph.at(k).keys()) for k in range(graph.size())]
-    if found != list(edges.ids):
-        raise DatasetError(f"{path}: GTSAM reads {len(found)} edges where the file holds {len(edges.ids)}.")
+def _read_with_gtsam(lines: PoseLines) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """GTSAM reads a copy of the checked lines: in 2D it reads no edge of a file with a comment or a FIX line."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "lines.g2o"
+        copy.write_text("\n".join(lines.lines) + "\n")
+        try:
+            graph, values = _gtsam_reader(lines, str(copy))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise DatasetError(f"{lines.path}: GTSAM cannot read the file: {error}") from error
+    keys = [tuple(graph.at(k).keys()) for k in range(graph.size())]
+    expected = len(lines.ids) + lines.landmarks
+    if len(keys) != expected or (not lines.landmarks and keys != list(lines.ids)):
+        raise DatasetError(f"{lines.path}: GTSAM reads {len(keys)} edges where the file holds {expected}.")
     return graph, values
+
+
+def _gtsam_reader(lines: PoseLines, path: str) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    if lines.format == "g2o":
+        return gtsam.readG2o(path, lines.dimension == 3)
+    return gtsam.load3D(path) if lines.dimension == 3 else gtsam.load2D(path)
 
 
 def _measurements(graph: gtsam.NonlinearFactorGraph) -> list[Any]:
@@ -237,55 +236,63 @@ def _measurements(graph: gtsam.NonlinearFactorGraph) -> list[Any]:
     return [factor.measured() for factor in factors]
 
 
-def _chordal_graph(measured: Sequence[Any], edges: _Edges) -> gtsam.NonlinearFactorGraph:
+def _inverse_traces(matrices: Array) -> Array:
+    """tr(M^-1) of symmetric matrices (m, k, k); infinite where one is singular."""
+    with np.errstate(divide="ignore"):
+        return (1 / np.linalg.eigvalsh(matrices)).sum(axis=1)
+
+
+def _chordal_weights(lines: PoseLines) -> tuple[Array, Array]:
+    """kappa and tau of the edges, (m,)."""
+    d = lines.dimension
+    information = lines.information
+    tau = d / _inverse_traces(information[:, :d, :d])
+    kappa = 3 / (2 * _inverse_traces(information[:, 3:, 3:])) if d == 3 else information[:, 2, 2]
+    bad = np.flatnonzero(~((kappa > 0) & (tau > 0) & np.isfinite(kappa + tau)))
+    if len(bad):
+        raise DatasetError(
+            f"{lines.path}, {lines.edge_name(int(bad[0]))}: the chordal weights are not positive; use cost='geodesic'."
+        )
+    return kappa, tau
+
+
+def _chordal_graph(measured: gtsam.NonlinearFactorGraph, lines: PoseLines) -> gtsam.NonlinearFactorGraph:
     """Frobenius factors with the measurements of the between factors and the weights kappa and tau."""
-    d = edges.dimension
-    moved = slice(0, d)
-    turned = slice(d, None)
-    tau = d / np.trace(np.linalg.inv(edges.information[:, moved, moved]), axis1=1, axis2=2)
-    if d == 3:
-        kappa = 3 / (2 * np.trace(np.linalg.inv(edges.information[:, turned, turned]), axis1=1, axis2=2))
-        factor_type: Any = gtsam.FrobeniusBetweenFactorPose3
-    else:
-        kappa = edges.information[:, 2, 2]
-        factor_type = gtsam.FrobeniusBetweenFactorPose2
-    if not (np.isfinite(kappa) & np.isfinite(tau) & (kappa > 0) & (tau > 0)).all():
-        bad = int(np.flatnonzero(~((kappa > 0) & (tau > 0) & np.isfinite(kappa + tau)))[0])
-        raise DatasetError(f"The chordal weights of the edge {edges.ids[bad]} are not positive; use cost='geodesic'.")
+    d = lines.dimension
+    factor_type: Any = gtsam.FrobeniusBetweenFactorPose3 if d == 3 else gtsam.FrobeniusBetweenFactorPose2
     models: dict[tuple[float, float], Any] = {}
     result = gtsam.NonlinearFactorGraph()
-    for k, (i, j) in enumerate(edges.ids):
-        weights = (float(kappa[k]), float(tau[k]))
+    edges = zip(lines.ids, _measurements(measured), *_chordal_weights(lines), strict=True)
+    for (i, j), pose, kappa, tau in edges:
+        weights = (float(kappa), float(tau))
         if weights not in models:
-            sigmas = 1 / np.sqrt(2 * np.repeat(weights, [d * (d + 1), d + 1]))
+            sigmas = 1 / np.sqrt(2 * np.repeat(weights, [d * (d + 1), d + 1]))  # column by column
             models[weights] = gtsam.noiseModel.Diagonal.Sigmas(sigmas)
-        result.add(factor_type(i, j, measured[k], models[weights]))
+        result.add(factor_type(i, j, pose, models[weights]))
     return result
 
 
 def _with_start(
-    graph: gtsam.NonlinearFactorGraph,
-    values: gtsam.Values,
-    measured: Sequence[Any],
-    edges: _Edges,
-    vertices: frozenset[int],
+    lines: PoseLines, graph: gtsam.NonlinearFactorGraph, measured: gtsam.NonlinearFactorGraph, values: gtsam.Values
 ) -> PoseGraphFile:
-    needed = {key for pair in edges.ids for key in pair}
-    unused = vertices - needed
+    """The file with a value for every key of the graph."""
+    needed = {key for k in range(measured.size()) for key in measured.at(k).keys()}
+    initial = gtsam.Values(values)
+    unused = lines.vertices - needed
+    for key in unused:
+        initial.erase(key)
     if unused:
-        warnings.warn(
-            f"{len(unused)} vertices, the first is {min(unused)}, have no edge; they are left out.",
-            SuspiciousInputWarning,
-            stacklevel=4,
-        )
-    if needed <= vertices:
-        initial = gtsam.Values(values)
-        for key in unused:
-            initial.erase(key)
-        return PoseGraphFile(graph, initial, "values of the file")
-    missing = len(needed - vertices)
-    start = f"odometry along a spanning tree (the file lacks {missing} of {len(needed)} values)"
-    return PoseGraphFile(graph, spanning_tree_values(edges.ids, measured), start)
+        _warn(f"{lines.path}: {len(unused)} vertices, the first is {min(unused)}, have no edge; they are left out.")
+    missing = {key for pair in lines.ids for key in pair} - lines.vertices
+    start, has_values = "values of the file", not missing
+    if missing:
+        lack = f"the file lacks {len(missing)} of {len(needed)} values"
+        if lines.landmarks:
+            start = f"odometry and first sightings as gtsam.load2D chains them ({lack})"
+        else:
+            start = f"odometry along a spanning tree ({lack})"
+            initial = spanning_tree_values(lines.ids, _measurements(measured))
+    return PoseGraphFile(lines.path, lines.dimension, graph, initial, start, has_values, measured)
 
 
 def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> gtsam.Values:
@@ -314,22 +321,3 @@ def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]
         for node, pose in poses.items():
             values.insert(int(keys[node]), pose)
     return values
-
-
-def _read_toro(path: Path, *, is_3d: bool) -> PoseGraphFile:
-    """TORO files (VERTEX2, EDGE2, VERTEX3, EDGE3, ODOMETRY), as GTSAM reads them."""
-    try:
-        graph, values = gtsam.load3D(str(path)) if is_3d else gtsam.load2D(str(path))
-    except (RuntimeError, ValueError) as error:
-        raise DatasetError(f"{path}: GTSAM cannot read the file: {error}") from error
-    factors = [graph.at(k) for k in range(graph.size())]
-    ids = [(keys[0], keys[1]) for keys in (f.keys() for f in factors)]
-    needed = {key for pair in ids for key in pair}
-    given = set(values.keys())
-    initial = gtsam.Values(values)
-    for key in given - needed:
-        initial.erase(key)
-    if needed <= given:
-        return PoseGraphFile(graph, initial, "values of the file")
-    start = f"odometry along a spanning tree (the file lacks {len(needed - given)} of {len(needed)} values)"
-    return PoseGraphFile(graph, spanning_tree_values(ids, _measurements(graph)), start)

@@ -1,0 +1,356 @@
+"""The command `gtsam-sdp`: reads a pose graph, optimises it with GTSAM and certifies the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gtsam
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from gtsam_sdp._version import VERSION
+from gtsam_sdp.certificate import Certificate
+from gtsam_sdp.certify import certify
+from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
+from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
+from gtsam_sdp.reading.graph import OnUnsupported, read
+
+CERTIFIED, NOT_CERTIFIED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_RELATIVE_ERROR_TOLERANCE = 1e-10
+_MAX_ITERATIONS = 200
+_LONG_FILE = 500_000  # bytes: reading takes about a second from a few times this on
+_LONG_GRAPH = 2_000  # factors: optimising takes about a second from here on
+_SECONDS_BETWEEN_REPORTS = 5.0
+
+_EPILOG = """\
+FILE is a pose graph in g2o or TORO format (2D or 3D). NAME is a data set that ships with GTSAM,
+such as sphere2500, w100, pose3example or noisyToyGraph.
+
+examples:
+  gtsam-sdp certify pose3example-grid              optimise, then prove how good the result is
+  gtsam-sdp certify map.g2o --output best.g2o      and keep the optimised poses
+  gtsam-sdp certify best.g2o --no-optimize         certify the values that a file holds
+  gtsam-sdp certify map.g2o --cost chordal         the cost of SE-Sync instead of GTSAM's own
+  gtsam-sdp certify map.g2o --tolerance 1e-6       ask for a gap of at most 0.0001%
+  gtsam-sdp certify map.g2o --json | jq .certificate.relative_gap
+  gtsam-sdp info map.g2o                           what the file holds
+
+exit status: 0 certified (or info shown), 1 not certified, 2 bad input.
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns the exit status (0 certified, 1 not certified, 2 bad input, 130 interrupted)."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        with _warnings_as_lines():
+            return _COMMANDS[arguments.command](arguments)
+    except GtsamSdpError as error:
+        _tell(f"gtsam-sdp: error: {error}")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="gtsam-sdp",
+        description="Is the solution of a pose graph the best there is? Optimises with GTSAM and proves a bound.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gtsam-sdp {VERSION} (GTSAM {version('gtsam')})")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{certify,info}")
+    formatted: dict[str, Any] = {"epilog": _EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    _add_certify_options(commands.add_parser("certify", help="optimise and certify a pose graph", **formatted))
+    _add_common_options(commands.add_parser("info", help="show what a pose graph holds", **formatted))
+    return parser
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE|NAME", help="a g2o or TORO file, or a data set that ships with GTSAM")
+    parser.add_argument("--json", action="store_true", help="write JSON, and nothing else, to standard output")
+    parser.add_argument(
+        "--cost",
+        choices=("geodesic", "chordal"),
+        default="geodesic",
+        help="geodesic: GTSAM's BetweenFactors (default); chordal: the cost of SE-Sync, as Frobenius factors",
+    )
+
+
+def _add_certify_options(parser: argparse.ArgumentParser) -> None:
+    _add_common_options(parser)
+    parser.add_argument(
+        "--tolerance",
+        type=_positive,
+        default=1e-4,
+        metavar="X",
+        help="largest relative gap that counts as certified (default: 1e-4)",
+    )
+    parser.add_argument(
+        "--drop-unsupported",
+        action="store_true",
+        help="count factors that cannot be certified as 0 in the bound (it stays valid) instead of refusing them",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE.g2o", help="write the certified poses, and the edges")
+    parser.add_argument("--no-optimize", action="store_true", help="certify the file's own values")
+    parser.add_argument("--verbose", action="store_true", help="show the steps on standard error")
+
+
+def _positive(text: str) -> float:
+    """A finite positive number, for argparse."""
+    number = float(text)
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """What an optimizer did: its result, costs before and after, and why it stopped."""
+
+    values: gtsam.Values
+    initial_cost: float
+    cost: float
+    iterations: int
+    converged: bool
+    seconds: float
+
+
+def run_certify(arguments: argparse.Namespace) -> int:
+    """`gtsam-sdp certify`: read, optimise, certify, report."""
+    file = _read(arguments)
+    if arguments.output is not None:
+        _check_output(arguments.output, file)
+    on_unsupported: OnUnsupported = "drop" if arguments.drop_unsupported else "raise"
+    _check_graph(file, on_unsupported)
+    optimization = None if arguments.no_optimize else _optimize(file, arguments.verbose)
+    values = optimization.values if optimization else _own_values(file)
+    if not arguments.json:
+        _write(_certify_head(file, optimization))
+    if file.graph.size() > _LONG_GRAPH:
+        _tell("certifying ...")
+    certificate = certify(
+        file.graph,
+        values,
+        tolerance=arguments.tolerance,
+        on_unsupported=on_unsupported,
+        verbose=arguments.verbose,
+    )
+    if arguments.output is not None:
+        write_g2o(arguments.output, file.measured, values)
+    _write(_certify_json(file, optimization, certificate) if arguments.json else str(certificate))
+    return CERTIFIED if certificate else NOT_CERTIFIED
+
+
+def run_info(arguments: argparse.Namespace) -> int:
+    """`gtsam-sdp info`: what a pose graph holds."""
+    facts = describe(_read(arguments))
+    _write(json.dumps(facts, indent=2, allow_nan=False) if arguments.json else _info_text(facts))
+    return 0
+
+
+_COMMANDS = {"certify": run_certify, "info": run_info}
+
+
+def _read(arguments: argparse.Namespace) -> PoseGraphFile:
+    path = find_dataset(arguments.file)
+    if path.stat().st_size > _LONG_FILE:
+        _tell(f"reading {path} ...")
+    return read_pose_graph(path, cost=arguments.cost)
+
+
+def _own_values(file: PoseGraphFile) -> gtsam.Values:
+    if not file.has_values:
+        raise DatasetError(f"{file.path} does not hold a value for every key: --no-optimize has nothing to certify.")
+    return file.initial
+
+
+def _check_output(path: Path, file: PoseGraphFile) -> None:
+    """Refuses what cannot be written before the long work starts."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise DatasetError(f"--output {path}: give a file in a folder that exists.")
+    names = {type(file.measured.at(k)).__name__ for k in range(file.measured.size())}
+    others = names - {"BetweenFactorPose2", "BetweenFactorPose3"}
+    if others:
+        raise DatasetError(f"--output: g2o files are written for poses only; {file.path} has {', '.join(others)}.")
+
+
+def _check_graph(file: PoseGraphFile, on_unsupported: OnUnsupported) -> None:
+    """Refuses what cannot be certified before it is optimised; `certify` repeats the warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuspiciousInputWarning)
+        read(file.graph, file.initial, on_unsupported)
+
+
+def _optimize(file: PoseGraphFile, verbose: bool) -> Optimization:
+    """Levenberg-Marquardt as `optimize()` runs it, step by step: progress can be shown, and Ctrl-C works."""
+    parameters = gtsam.LevenbergMarquardtParams()
+    parameters.setRelativeErrorTol(_RELATIVE_ERROR_TOLERANCE)
+    parameters.setAbsoluteErrorTol(0.0)
+    parameters.setMaxIterations(_MAX_ITERATIONS)
+    if file.graph.size() > _LONG_GRAPH:
+        _tell(f"optimising {file.initial.size()} poses and {file.graph.size()} factors with Levenberg-Marquardt ...")
+    start = reported = time.perf_counter()
+    optimizer = gtsam.LevenbergMarquardtOptimizer(file.graph, file.initial, parameters)
+    initial_cost = cost = optimizer.error()
+    converged = cost == 0
+    while not converged and optimizer.iterations() < _MAX_ITERATIONS and math.isfinite(cost):
+        _step(optimizer, file)
+        before, cost = cost, optimizer.error()
+        converged = before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0
+        if verbose or time.perf_counter() - reported > _SECONDS_BETWEEN_REPORTS:
+            reported = time.perf_counter()
+            _tell(f"  iteration {optimizer.iterations()}: cost {cost:.10g}")
+    seconds = time.perf_counter() - start
+    return Optimization(optimizer.values(), initial_cost, cost, optimizer.iterations(), converged, seconds)
+
+
+def _step(optimizer: gtsam.LevenbergMarquardtOptimizer, file: PoseGraphFile) -> None:
+    try:
+        optimizer.iterate()
+    except RuntimeError as error:
+        raise InvalidGraphError(f"GTSAM cannot optimise {file.path}: {error}") from error
+
+
+def _certify_head(file: PoseGraphFile, optimization: Optimization | None) -> str:
+    """Where the values come from."""
+    lines = [
+        f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D",
+        f"  start         {file.start}",
+    ]
+    if optimization is None:
+        return "\n".join([*lines, "  optimised     no, as asked for"])
+    what = (
+        f"cost {optimization.initial_cost:.6g} -> {optimization.cost:.10g}, "
+        f"{optimization.iterations} iterations of Levenberg-Marquardt, {optimization.seconds:.2f} s"
+    )
+    lines.append(f"  optimised     {what}")
+    if not optimization.converged:
+        lines.append(f"  note: stopped at the limit of {_MAX_ITERATIONS} iterations, not converged")
+    return "\n".join(lines)
+
+
+def _nouns(file: PoseGraphFile) -> str:
+    return "poses" if list(key_types(file)) in (["Pose2"], ["Pose3"]) else "variables"
+
+
+def _certify_json(file: PoseGraphFile, optimization: Optimization | None, certificate: Certificate) -> str:
+    facts: dict[str, Any] = {
+        "file": str(file.path),
+        "dimension": file.dimension,
+        "keys": file.initial.size(),
+        "factors": file.graph.size(),
+        "start": file.start,
+        "optimization": None,
+        "certificate": certificate.to_dict(),
+    }
+    if optimization is not None:
+        facts["optimization"] = {
+            "initial_cost": _finite(optimization.initial_cost),
+            "cost": _finite(optimization.cost),
+            "iterations": optimization.iterations,
+            "converged": optimization.converged,
+            "seconds": optimization.seconds,
+        }
+    return json.dumps(facts, indent=2, allow_nan=False)
+
+
+def describe(file: PoseGraphFile) -> dict[str, Any]:
+    """What a pose graph holds, as plain types."""
+    factors: list[Any] = [file.graph.at(k) for k in range(file.graph.size())]
+    return {
+        "file": str(file.path),
+        "dimension": file.dimension,
+        "keys": key_types(file),
+        "factors": dict(Counter(type(factor).__name__ for factor in factors)),
+        "noise": dict(Counter(type(factor.noiseModel()).__name__ for factor in factors)),
+        "components": count_components([factor.keys() for factor in factors]),
+        "has_values": file.has_values,
+        "start": file.start,
+        "cost_at_start": _finite(file.graph.error(file.initial)),
+    }
+
+
+def key_types(file: PoseGraphFile) -> dict[str, int]:
+    """Number of values by type."""
+    values = file.initial
+    counts = {
+        "Pose2": gtsam.utilities.allPose2s(values).size(),
+        "Pose3": gtsam.utilities.allPose3s(values).size(),
+    }
+    counts["landmarks"] = values.size() - sum(counts.values())
+    return {name: count for name, count in counts.items() if count}
+
+
+def count_components(keys: list[list[int]]) -> int:
+    """Number of connected components of a graph whose factors join these keys."""
+    names, places = np.unique(np.array([key for each in keys for key in each], dtype=np.uint64), return_inverse=True)
+    rows = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
+    size = len(keys) + len(names)  # factors, then variables
+    joins = sp.coo_array((np.ones(len(rows)), (rows, len(keys) + places)), shape=(size, size))
+    return int(connected_components(joins, directed=False)[0])
+
+
+def _info_text(facts: dict[str, Any]) -> str:
+    def counted(counts: dict[str, int]) -> str:
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    cost = facts["cost_at_start"]
+    rows = {
+        "dimension": f"{facts['dimension']}D",
+        "keys": counted(facts["keys"]),
+        "factors": counted(facts["factors"]),
+        "noise": counted(facts["noise"]),
+        "components": str(facts["components"]),
+        "start": facts["start"],
+        "cost there": "not finite" if cost is None else f"{cost:.10g}",
+    }
+    return "\n".join([facts["file"], *(f"  {name:<13} {text}" for name, text in rows.items())])
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinity."""
+    return number if math.isfinite(number) else None
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _tell(text: str) -> None:
+    """Progress, warnings and errors: on standard error, so that standard output holds the answer alone."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Shows warnings about the input as one line each, without Python's source lines."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SuspiciousInputWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, SuspiciousInputWarning):
+                _tell(f"warning: {message}")
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,286 @@
+"""The command line: what it prints and where, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gtsam
+import pytest
+
+import gtsam_sdp
+from gtsam_sdp import cli
+from gtsam_sdp.datasets import read_dataset
+
+UNIT = "1 0 0 1 0 1"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command; gives its exit status and what it wrote to standard output and error."""
+
+    def command(*words: object) -> tuple[int, str, str]:
+        try:
+            status = cli.main([str(word) for word in words])
+        except SystemExit as end:
+            assert isinstance(end.code, int)
+            status = end.code
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return command
+
+
+def write_ring(path: Path, turns: int, size: int = 12) -> Path:
+    """A 2D ring of odometry with one turn; the file's values make `turns` turns."""
+    turn = 2 * math.pi / size
+    step = gtsam.Pose2(1, 0, turn * turns)
+    pose = gtsam.Pose2()
+    lines = []
+    for i in range(size):
+        lines.append(f"VERTEX_SE2 {i} {pose.x()!r} {pose.y()!r} {pose.theta()!r}")
+        lines.append(f"EDGE_SE2 {i} {(i + 1) % size} 1 0 {turn!r} {UNIT}")
+        pose = pose.compose(step)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_certified(run: Run) -> None:
+    status, out, err = run("certify", "pose3example-grid")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "pose3example-grid.txt: 27 poses, 44 factors, 3D"
+    assert lines[1] == "  start         values of the file"
+    assert lines[2].startswith("  optimised     cost 127.941 -> 43.4986")
+    assert "4 iterations of Levenberg-Marquardt, 0." in lines[2]
+    assert lines[3].startswith("CERTIFIED: no solution is better by more than")
+
+
+def test_a_wrong_minimum_is_not_certified(run: Run, tmp_path: Path) -> None:
+    right = write_ring(tmp_path / "right.g2o", turns=1)
+    wrong = write_ring(tmp_path / "wrong.g2o", turns=2)
+    status, out, _ = run("certify", right)
+    assert status == 0
+    assert "CERTIFIED" in out
+    status, out, _ = run("certify", wrong, "--json")
+    assert status == 1
+    answer = json.loads(out)
+    assert answer["certificate"]["cost"] > 1
+    assert answer["optimization"]["converged"]
+    assert answer["certificate"]["status"] in ("bounded", "inconclusive")
+
+
+def test_tolerance(run: Run) -> None:
+    assert run("certify", "noisyToyGraph", "--tolerance", "1e-6")[0] == 0
+    status, out, _ = run("certify", "noisyToyGraph", "--tolerance", "1e-12")
+    assert status == 1
+    assert "(asked for: 1e-10%)" in out
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "much"])
+def test_bad_tolerance(run: Run, text: str) -> None:
+    status, out, err = run("certify", "noisyToyGraph", f"--tolerance={text}")
+    assert (status, out) == (2, "")
+    assert "argument --tolerance:" in err
+
+
+def test_json_has_the_certificate(run: Run) -> None:
+    status, out, err = run("certify", "noisyToyGraph", "--json")
+    assert (status, err) == (0, "")
+    answer = json.loads(out)
+    assert (answer["dimension"], answer["keys"], answer["factors"]) == (2, 4, 5)
+    assert answer["file"].endswith("noisyToyGraph.txt")
+    assert answer["start"] == "values of the file"
+    assert set(answer["optimization"]) == {"initial_cost", "cost", "iterations", "converged", "seconds"}
+    file = read_dataset("noisyToyGraph")
+    expected = gtsam_sdp.certify(file.graph, file.initial).to_dict()
+    assert set(answer["certificate"]) == set(expected)
+    assert answer["certificate"]["status"] == "certified"
+    assert answer["certificate"]["cost"] == answer["optimization"]["cost"] < answer["optimization"]["initial_cost"]
+
+
+def test_json_has_nothing_else_on_standard_output(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "suspicious.g2o"
+    path.write_text(f"EDGE_SE2 0 1 1 0 0 1 2 0 1 0 1\nEDGE_SE2 1 2 1 0 0 {UNIT}\n")
+    status, out, err = run("certify", path, "--json", "--verbose")
+    assert status == 0
+    assert json.loads(out)["certificate"]["status"] == "certified"
+    first, *others = err.splitlines()
+    assert first.startswith(f"warning: {path}: the information matrices of 1 edges are indefinite")
+    assert any(line.startswith("gtsam_sdp: reading: 2 factors") for line in others)
+    assert "warnings.warn" not in err
+
+
+def test_chordal_cost(run: Run) -> None:
+    chordal = json.loads(run("certify", "pose3example-grid", "--cost", "chordal", "--json")[1])["certificate"]
+    assert chordal["largest_contributions"][0]["type"] == "FrobeniusBetweenFactorPose3"
+    assert chordal["status"] == "certified"
+    assert chordal["exactness"] == {"EXACT": 44}
+    assert "choose from" in run("certify", "pose3example-grid", "--cost", "other")[2]
+
+
+@pytest.mark.parametrize("cost", ["geodesic", "chordal"])
+def test_output_can_be_certified_again(run: Run, tmp_path: Path, cost: str) -> None:
+    best = tmp_path / "best.g2o"
+    status, out, _ = run("certify", "pose3example-grid", "--output", best, "--json", "--cost", cost)
+    assert status == 0
+    before = json.loads(out)["certificate"]
+    status, out, _ = run("certify", best, "--no-optimize", "--json", "--cost", cost)
+    answer = json.loads(out)
+    assert status == 0
+    assert answer["optimization"] is None
+    assert answer["certificate"]["cost"] == pytest.approx(before["cost"], rel=1e-9)
+    assert answer["certificate"]["relative_gap"] == pytest.approx(before["relative_gap"], abs=1e-8)
+
+
+def test_the_files_own_values(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("certify", "pose3example-grid", "--no-optimize")
+    assert status == 1
+    assert "optimised     no, as asked for" in out
+    assert "optimise first, then certify" in out
+    path = tmp_path / "edges.g2o"
+    path.write_text(f"EDGE_SE2 0 1 1 0 0 {UNIT}\n")
+    assert run("certify", path)[0] == 0
+    status, out, err = run("certify", path, "--no-optimize")
+    assert (status, out) == (2, "")
+    assert "edges.g2o does not hold a value for every key" in err
+
+
+def test_bad_output_is_refused_before_the_work(run: Run, tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none" / "best.g2o"):
+        status, out, err = run("certify", "noisyToyGraph", "--output", path)
+        assert (status, out) == (2, "")
+        assert f"--output {path}: give a file in a folder that exists." in err
+    status, _, err = run("certify", "example", "--output", tmp_path / "best.g2o")
+    assert status == 2
+    assert "has BearingRangeFactor2D" in err
+
+
+@pytest.mark.parametrize("command", ["certify", "info"])
+def test_bad_input(run: Run, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "bad.g2o"
+    path.write_text(f"EDGE_SE2 0 1 1 0 0 {UNIT}\nEDGE_SE2 0 1\n")
+    status, out, err = run(command, path, "--json")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"gtsam-sdp: error: {path}, line 2: EDGE_SE2 needs 11 numbers, this line has 2.")
+    assert "Traceback" not in err
+    status, out, err = run(command, "nosuchthing")
+    assert (status, out) == (2, "")
+    assert "There is no file nosuchthing" in err
+
+
+def test_unsupported_factors(run: Run) -> None:
+    status, out, err = run("certify", "example")
+    assert (status, out) == (2, "")
+    assert err.startswith("gtsam-sdp: error: ")
+
+
+def test_usage_errors(run: Run) -> None:
+    for words in ([], ["certify"], ["prove", "w100"], ["info", "w100", "--tolerance", "1"]):
+        status, out, err = run(*words)
+        assert (status, out) == (2, "")
+        assert "usage: gtsam-sdp" in err
+
+
+def test_help_and_version(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    for text in ("examples:", "gtsam-sdp certify map.g2o --output best.g2o", "exit status: 0 certified"):
+        assert text in out
+    assert "--drop-unsupported" in run("certify", "--help")[1]
+    assert run("--version")[1].startswith(f"gtsam-sdp {gtsam_sdp.__version__} (GTSAM 4.")
+
+
+def test_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "certify", interrupted)
+    status, _, err = run("certify", "noisyToyGraph")
+    assert (status, err) == (130, "")
+
+
+def test_iteration_limit_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_MAX_ITERATIONS", 2)
+    status, out, _ = run("certify", "pose3example")
+    assert status == 1
+    assert "note: stopped at the limit of 2 iterations, not converged" in out
+    assert not json.loads(run("certify", "pose3example", "--json")[1])["optimization"]["converged"]
+
+
+def test_progress_of_long_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("_LONG_FILE", "_LONG_GRAPH", "_SECONDS_BETWEEN_REPORTS"):
+        monkeypatch.setattr(cli, limit, 0)
+    _, out, err = run("certify", "noisyToyGraph")
+    lines = err.splitlines()
+    assert lines[0].startswith("reading ")
+    assert lines[1] == "optimising 4 poses and 5 factors with Levenberg-Marquardt ..."
+    assert lines[2].startswith("  iteration 1: cost 0.0")
+    assert lines[-1] == "certifying ..."
+    assert out.startswith("noisyToyGraph.txt")
+
+
+@pytest.mark.parametrize("name", ["pose2example", "pose3example", "toyExample", "Klaus3"])
+def test_steps_are_those_of_optimize(name: str) -> None:
+    file = read_dataset(name)
+    parameters = gtsam.LevenbergMarquardtParams()
+    parameters.setRelativeErrorTol(1e-10)
+    parameters.setAbsoluteErrorTol(0.0)
+    parameters.setMaxIterations(200)
+    optimizer = gtsam.LevenbergMarquardtOptimizer(file.graph, file.initial, parameters)
+    expected = optimizer.optimize()
+    found = cli._optimize(file, verbose=False)
+    assert (found.cost, found.iterations) == (optimizer.error(), optimizer.iterations())
+    assert found.values.equals(expected, 0.0)
+
+
+def test_info(run: Run) -> None:
+    status, out, err = run("info", "pose3example-grid")
+    assert (status, err) == (0, "")
+    rows = dict(line.split(maxsplit=1) for line in out.splitlines()[1:5])
+    assert rows == {
+        "dimension": "3D",
+        "keys": "27 Pose3",
+        "factors": "44 BetweenFactorPose3",
+        "noise": "44 Diagonal",
+    }
+
+
+def test_info_as_json(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "parts.g2o"
+    edges = [f"EDGE_SE2 {i} {j} 1 0 0 {noise}" for i, j, noise in [(0, 1, UNIT), (5, 2**64 - 1, "2 0 0 3 0 4")]]
+    path.write_text("\n".join(edges) + "\n")
+    status, out, _ = run("info", path, "--json")
+    facts = json.loads(out)
+    assert status == 0
+    assert facts.pop("cost_at_start") < 1e-20
+    assert facts == {
+        "file": str(path),
+        "dimension": 2,
+        "keys": {"Pose2": 4},
+        "factors": {"BetweenFactorPose2": 2},
+        "noise": {"Unit": 1, "Diagonal": 1},
+        "components": 2,
+        "has_values": False,
+        "start": "odometry along a spanning tree (the file lacks 4 of 4 values)",
+    }
+
+
+def test_info_with_landmarks(run: Run) -> None:
+    out = run("info", "example")[1]
+    assert "95 Pose2, 24 landmarks" in out
+    assert "94 BetweenFactorPose2, 422 BearingRangeFactor2D" in out
+
+
+def test_the_installed_command() -> None:
+    script = Path(sys.executable).with_name("gtsam-sdp")
+    done = subprocess.run([script, "certify", "nosuchthing"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("gtsam-sdp: error: There is no file nosuchthing")
