@@ -149,7 +149,8 @@ def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = Fals
     bordered = _Bordered.split(qcqp, multipliers)
     traces = np.trace(multipliers, axis1=1, axis2=2).real
     base = math.fsum([qcqp.constant, *traces.tolist()])
-    constant_error = 8 * UNIT_ROUNDOFF * (np.abs(traces).sum() + abs(qcqp.constant))
+    diagonals = np.abs(np.einsum("kii->ki", multipliers))
+    constant_error = 8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant))
     constant_error += _COEFFICIENT_ERROR * qcqp.constant_magnitude
     rows = int(bordered.constrained[bordered.inner].sum())
 
@@ -232,9 +233,12 @@ def _schur_complement(
         V[inner] -= _solve(proof, residual[inner])
     residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
-    errors = bordered.errors + (np.diff(S.indptr) * _EXTENDED_SHARE + 2) * UNIT_ROUNDOFF
-    errors[border] = _COEFFICIENT_ERROR
+    lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
+    errors = bordered.errors + (lengths + 2) * UNIT_ROUNDOFF
     reach = (bordered.magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
+    # rows of the border: exact sums of entries that are as good as the other row they belong to
+    errors[border] = _COEFFICIENT_ERROR
+    reach[border] = (bordered.magnitude @ (errors[:, None] * np.abs(V)))[border]
     slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
     remainder = np.zeros(qcqp.size)
     remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / slack

@@ -92,13 +92,13 @@ class Certificate:
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / max(cost, 1e-9 m), m the size of the terms before they cancel: independent of units, and
+        relative_gap: gap / max(cost, 1e-10 m), m the size of the terms before they cancel: independent of units, and
             finite for noise-free data.
         tolerance: largest relative gap that counts as CERTIFIED.
         method: how the multipliers were found: "multipliers" (closed form) or "multipliers, polished".
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
-        stationarity: relative decrease of the cost that a Newton step from the values predicts; large if the values
-            are not the result of an optimisation.
+        stationarity: relative decrease of the cost that one more step brings: of Newton, as the proof predicts it, if
+            CERTIFIED, else of Levenberg-Marquardt; large if the values are not the result of an optimisation.
         rounding: part of the gap that was given away to floating-point errors.
         terms: every factor's part in the bound.
         timings: seconds of each step.

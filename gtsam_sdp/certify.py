@@ -71,12 +71,13 @@ def certify(
         table = _factor_terms(reading, terms)
         clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
         if not terms:
-            return _conclude(reading, table, _Evidence(_NO_BOUND, 0.0, 0.0, "multipliers"), tolerance, clock)
+            evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
+            return _conclude(graph, values, reading, table, evidence, tolerance, clock)
         coordinates = centred_coordinates(reading, terms, allow_free=on_unsupported == "drop")
         qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
         clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
         evidence = _gather_evidence(qcqp, coordinates.reduce(reading.estimate), reading.cost, tolerance, clock)
-        return _conclude(reading, table, evidence, tolerance, clock)
+        return _conclude(graph, values, reading, table, evidence, tolerance, clock)
 
 
 _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
@@ -84,11 +85,10 @@ _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The best verified bound, the size of the terms, how far from critical the values are, and the method."""
+    """The best verified bound, the size of the terms before they cancel, and the method."""
 
     bound: VerifiedBound
     size: float
-    stationarity: float
     method: str
 
 
@@ -98,16 +98,15 @@ def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock:
     scale = max(cost, COST_FLOOR * size)
     lifted = qcqp.cost(Y)
     bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
-    clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} factorisation(s)")
+    clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
     to_gain = lifted - bound.value - bound.rounding
     if to_gain <= POLISHING_GAIN * max(cost - bound.value, tolerance * scale) < math.inf:
-        return _Evidence(bound, size, bound.decrease / scale, "multipliers")
+        return _Evidence(bound, size, "multipliers")
     polished = polish(qcqp, Y, scale)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
     better = verify_bound(qcqp, closed_form_multipliers(qcqp, polished.Y), polished.Y)
-    clock.done("verification", f"bound {better.value:.10g} after {better.attempts} factorisation(s)")
-    best = max(bound, better, key=lambda b: b.value)
-    return _Evidence(best, size, polished.first_step / scale, "multipliers, polished")
+    clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
+    return _Evidence(max(bound, better, key=lambda b: b.value), size, "multipliers, polished")
 
 
 def _size(qcqp: Qcqp, Y: Array) -> float:
@@ -156,7 +155,13 @@ def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) 
 
 
 def _conclude(
-    reading: Reading, table: FactorTerms, evidence: _Evidence, tolerance: float, clock: _Clock
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    reading: Reading,
+    table: FactorTerms,
+    evidence: _Evidence,
+    tolerance: float,
+    clock: _Clock,
 ) -> Certificate:
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
     cost, bound = reading.cost, evidence.bound
@@ -166,12 +171,16 @@ def _conclude(
     lower_bound = min(max(value, 0.0), cost)
     gap = cost - lower_bound
     relative_gap = gap / scale if gap > 0 else 0.0
-    if relative_gap <= tolerance:
+    # a cost below its own rounding is zero; a larger one needs a bound that is more than the trivial one
+    if relative_gap <= tolerance and (lower_bound > 0 or cost <= _ZERO * evidence.size):
         status = CertificateStatus.CERTIFIED
-    elif lower_bound > 0:
-        status = CertificateStatus.BOUNDED
     else:
-        status = CertificateStatus.INCONCLUSIVE
+        status = CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE
+    if status is CertificateStatus.CERTIFIED:
+        stationarity = min(bound.decrease, cost) / scale if scale else 0.0
+    else:
+        stationarity = _gain_of_an_iteration(graph, values, cost) / scale if scale else 0.0
+        clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
     return Certificate(
         status=status,
         cost=cost,
@@ -181,15 +190,29 @@ def _conclude(
         tolerance=tolerance,
         method=evidence.method,
         shift=bound.shift,
-        stationarity=evidence.stationarity,
+        stationarity=stationarity,
         rounding=bound.rounding,
         terms=table,
         timings=clock.seconds,
-        notes=_notes(reading, evidence, status),
+        notes=_notes(reading, stationarity, status),
     )
 
 
-def _notes(reading: Reading, evidence: _Evidence, status: CertificateStatus) -> tuple[str, ...]:
+_ZERO = 1e-14
+"""Share of the terms' size below which a cost is zero up to rounding."""
+
+
+def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
+    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done."""
+    try:
+        optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values)
+        optimizer.iterate()
+    except RuntimeError:
+        return math.inf
+    return max(cost - optimizer.error(), 0.0)
+
+
+def _notes(reading: Reading, stationarity: float, status: CertificateStatus) -> tuple[str, ...]:
     notes = []
     if reading.dropped:
         share = sum(float(reading.costs[np.searchsorted(reading.table.index, o.index)]) for o in reading.dropped)
@@ -202,11 +225,8 @@ def _notes(reading: Reading, evidence: _Evidence, status: CertificateStatus) -> 
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")
     if status is CertificateStatus.CERTIFIED:
         return tuple(notes)
-    if not evidence.stationarity <= FAR_FROM_OPTIMUM:
-        how = percent(evidence.stationarity) if math.isfinite(evidence.stationarity) else "an unknown amount"
-        notes.append(
-            f"the values are not a local optimum (a Newton step would gain {how}): optimise first, then certify"
-        )
+    if stationarity > FAR_FROM_OPTIMUM:
+        notes.append("the values are not a local optimum: optimise first, then certify")
     elif status is CertificateStatus.INCONCLUSIVE:
         notes.append("the values may be a local minimum that is not the best: try other starts and compare costs")
     return tuple(notes)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +31,15 @@ from gtsam_sdp.variables import Array, Layout
 NONE = -1
 
 
+class Entries(NamedTuple):
+    """Entries of a sparse matrix: row, column, value, and the size of the numbers each value was summed from."""
+
+    row: Array
+    column: Array
+    value: Array
+    magnitude: Array
+
+
 @dataclass(frozen=True)
 class Coordinates:
     """A choice of unknowns for the rows of a layout.
@@ -43,6 +53,7 @@ class Coordinates:
         turns: these blocks are turns @ the world's rows, (h, rows, rows).
         references: first raw rows of one reference frame for each component, (c,).
         component: component of each raw row, (raw,), as an index into `references`; -1 for none.
+        anchor: for a translation row that may be shifted freely, the row that is held at zero instead, (raw,), or -1.
     """
 
     layout: Layout
@@ -53,6 +64,7 @@ class Coordinates:
     turns: Array
     references: Array
     component: Array
+    anchor: Array
 
     @property
     def size(self) -> int:
@@ -66,16 +78,17 @@ class Coordinates:
         position[self.kept] = np.arange(len(self.kept))
         return position
 
-    def entries(self, terms: Terms) -> tuple[Array, Array, Array]:
-        """Entries (row, column, value) of the terms' matrices in these coordinates."""
+    def entries(self, terms: Terms) -> Entries:
+        """Entries of the terms' matrices in these coordinates, and the sizes of the numbers behind them."""
         count = self.layout.space.rows
         local, points = terms.matrix.shape[1], terms.combination.shape[-2]
         turning = local - points
+        magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
         starts, turns = self._turns(terms.rotations)
         rotation_rows = (starts[:, :, None] + np.arange(count)).reshape(len(terms.factor), -1)
         if not points and turns is None:
-            return self._spread(rotation_rows, terms.matrix)
-        reference, arms = self._arms(terms)
+            return self._spread(rotation_rows, terms.matrix, magnitude)
+        reference, arms, arm_sizes = self._arms(terms)
         moving = terms.translations.shape[1]
         expansion = np.zeros((len(terms.factor), local, turning + moving + count), dtype=terms.matrix.dtype)
         expansion[:, :turning, :turning] = np.eye(turning)
@@ -85,21 +98,36 @@ class Coordinates:
                 expansion[:, at, at] = turns[:, slot]
         expansion[:, turning:, turning : turning + moving] = terms.combination
         expansion[:, turning:, turning + moving :] = arms
+        sizes = np.abs(expansion)
+        sizes[:, turning:, turning + moving :] = arm_sizes
         rows = np.concatenate([rotation_rows, terms.translations, reference[:, None] + np.arange(count)], axis=1)
         used = np.ones(rows.shape[1], dtype=bool)
-        used[turning + moving :] = arms.any()
-        expansion = expansion[:, :, used]
-        return self._spread(rows[:, used], expansion.conj().swapaxes(1, 2) @ terms.matrix @ expansion)
+        used[turning + moving :] = arm_sizes.any()
+        expansion, sizes = expansion[:, :, used], sizes[:, :, used]
+        return self._spread(
+            rows[:, used],
+            expansion.conj().swapaxes(1, 2) @ terms.matrix @ expansion,
+            sizes.swapaxes(1, 2) @ magnitude @ sizes,
+        )
 
-    def _arms(self, terms: Terms) -> tuple[Array, Array]:
-        """Reference row of each term, (m,), and coefficients of its rows in the local points, (m, q, rows)."""
+    def _arms(self, terms: Terms) -> tuple[Array, Array, Array]:
+        """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows); their sizes.
+
+        A sum of two numbers is rounded relative to itself; where more take part, or a coefficient is not 1 or -1,
+        the size is that of the numbers before they cancel.
+        """
         of_rows = self.reference[terms.translations]
         reference = of_rows.max(axis=1) if of_rows.shape[1] else np.full(len(terms.factor), NONE)
-        arms = terms.combination @ self.shift[terms.translations]
+        shifts = self.shift[terms.translations]
+        arms = terms.combination @ shifts
+        involved = np.count_nonzero(terms.combination, axis=-1).max(initial=0)
+        units = np.isin(terms.combination, (-1, 0, 1)).all() and involved <= 2
+        sizes = np.abs(arms) if units else np.abs(terms.combination) @ np.abs(shifts)
         if terms.offset is not None:
             reference = np.full(len(terms.factor), self.layout.world)
             arms = arms - terms.offset
-        return np.maximum(reference, 0), arms
+            sizes = np.abs(arms) if units and involved <= 1 else sizes + np.abs(terms.offset)
+        return np.maximum(reference, 0), arms, sizes
 
     def _turns(self, rotations: Array) -> tuple[Array, Array | None]:
         """Blocks to use in place of hard ones: first rows (m, a), and matrices (m, a, rows, rows) in front of them."""
@@ -112,25 +140,28 @@ class Coordinates:
         turns = np.where((hard >= 0)[:, :, None, None], self.turns[hard], identity)
         return np.where(hard >= 0, self.layout.world, rotations), turns
 
-    def _spread(self, rows: Array, matrices: Array) -> tuple[Array, Array, Array]:
-        """Entries of small matrices on raw rows, as (unknown, unknown, value) without those that are no unknowns."""
+    def _spread(self, rows: Array, matrices: Array, magnitudes: Array) -> Entries:
+        """Entries of small matrices on raw rows, without those that belong to no unknown."""
         size = rows.shape[1]
         rows = self.position[rows]
-        first, second, values = (
+        entries = Entries(
             np.repeat(rows, size, axis=1).ravel(),
             np.tile(rows, (1, size)).ravel(),
             matrices.ravel(),
+            magnitudes.ravel(),
         )
-        if (rows < 0).any():
-            known = (first >= 0) & (second >= 0)
-            first, second, values = first[known], second[known], values[known]
-        return first, second, values
+        if not (rows < 0).any():
+            return entries
+        known = (entries.row >= 0) & (entries.column >= 0)
+        return Entries(*(part[known] for part in entries))
 
     def reduce(self, lifted: Array) -> Array:
-        """Unknowns of a raw matrix Y, (n, rows)."""
+        """Unknowns of a raw matrix Y, (n, rows); moved so that the anchored translations are at zero."""
         moved = lifted.astype(self.layout.space.dtype, copy=True)
         at = np.flatnonzero(self.reference >= 0)
         moved[at] -= self._reference_rows(lifted, at)
+        held = np.flatnonzero(self.anchor >= 0)
+        moved[held] -= moved[self.anchor[held]]
         return moved[self.kept]
 
     def expand(self, unknowns: Array) -> Array:
@@ -170,7 +201,8 @@ def plain_coordinates(reading: Reading) -> Coordinates:
     shift[hard.rows] = hard.positions
     kept = _without(layout, hard)
     none = np.zeros(0, dtype=np.intp)
-    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, np.full(layout.size, NONE))
+    nowhere = np.full(layout.size, NONE)
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, nowhere, nowhere)
 
 
 def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free: bool) -> Coordinates:
@@ -198,8 +230,9 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free:
     free = kept[~touched[kept]]
     if len(free) and not allow_free:
         _raise_free(layout, free, is_translation)
-    kept = np.setdiff1d(kept[touched[kept]], _anchors(layout, terms, hard))
-    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component)
+    anchor = _anchors(layout, terms, hard)
+    kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component, anchor)
 
 
 def _hard_values(reading: Reading) -> _Hard:
@@ -312,7 +345,7 @@ def _touched(layout: Layout, terms: Sequence[Terms]) -> Array:
 
 
 def _anchors(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> Array:
-    """One translation row for each set of translations that may be shifted together at no cost."""
+    """For each translation that may be shifted together with others at no cost, the first of them; else -1, (raw,)."""
     label = _label(layout.size, *_links(terms, translations_only=True))
     held = np.zeros(label.max() + 1, dtype=bool)
     held[label[hard.rows]] = True
@@ -320,12 +353,13 @@ def _anchors(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> Array:
         if not batch.translations.shape[1]:
             continue
         sums = np.abs(batch.combination.sum(axis=-1)).max(axis=-1) * np.ones(len(batch.factor)) > 0
-        if batch.offset is not None:
-            sums[:] = True
         held[label[batch.translations[sums, 0]]] = True
     rows = np.flatnonzero(_translation_rows(layout))
     free = rows[~held[label[rows]]]
-    return free[np.unique(label[free], return_index=True)[1]]
+    _, first, which = np.unique(label[free], return_index=True, return_inverse=True)
+    anchor = np.full(layout.size, NONE)
+    anchor[free] = free[first][which]
+    return anchor
 
 
 def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
@@ -334,6 +368,7 @@ def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
     keys = list(dict.fromkeys(layout.row_variable[free].tolist()))
     more = f" ({len(keys)} such keys)" if len(keys) > 1 else ""
     raise InvalidGraphError(
-        f"No factor constrains the {what} of {format_key(int(layout.keys[number]))}{more}: it has no best value. "
-        'Add a factor that does, or pass on_unsupported="drop" to leave it out of the bound.'
+        f"No factor constrains the {what} of {format_key(int(layout.keys[number]))}{more}, or their noise models give "
+        "it no weight that a bound can use. Add a factor that does, "
+        'or pass on_unsupported="drop" to leave it out of the bound.'
     )

@@ -12,7 +12,7 @@ import gtsam
 import numpy as np
 import scipy.sparse as sp
 
-from gtsam_sdp.coordinates import Coordinates, plain_coordinates
+from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.terms import Terms
@@ -38,7 +38,7 @@ class Qcqp:
         coordinates: which of these rows are unknowns of the problem, and in which coordinates.
         magnitude: sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry.
         constant_magnitude: sum of the terms' |constants|.
-        summands: number of terms that add to each row, (n,).
+        summands: largest number of summands in an entry of each row, reference frames' own entries aside, (n,).
     """
 
     Q: sp.csc_array
@@ -66,19 +66,20 @@ class Qcqp:
     def assemble(cls, terms: Sequence[Terms], layout: Layout, coordinates: Coordinates) -> Qcqp:
         """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
         parts = [coordinates.entries(batch) for batch in terms]
-        rows, columns, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
-        shape = (coordinates.size, coordinates.size)
-        Q = sp.coo_array((values, (rows, columns)), shape=shape).tocsc()
-        _sum_border_exactly(Q, coordinates, rows, columns, values)
+        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        shape, at = (coordinates.size, coordinates.size), (entries.row, entries.column)
+        Q = sp.coo_array((entries.value, at), shape=shape).tocsc()
+        border = _border_rows(coordinates)
+        _sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
         return cls(
             Q=Q,
             constant=math.fsum(constants.tolist()),
             layout=layout,
             coordinates=coordinates,
-            magnitude=sp.coo_array((np.abs(values), (rows, columns)), shape=shape).tocsc(),
+            magnitude=sp.coo_array((entries.magnitude, at), shape=shape).tocsc(),
             constant_magnitude=float(np.abs(constants).sum()),
-            summands=np.bincount(rows[rows == columns], minlength=coordinates.size),
+            summands=_count_summands(border, entries),
         )
 
     @property
@@ -132,20 +133,37 @@ class Qcqp:
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
 
 
-def _sum_border_exactly(Q: sp.csc_array, coordinates: Coordinates, rows: Array, columns: Array, values: Array) -> None:
-    """Replaces the entries within reference frames, which may sum a part of every term, by correctly rounded sums."""
+def _border_rows(coordinates: Coordinates) -> Array:
+    """Whether a row belongs to a reference frame, (n,)."""
     starts = coordinates.position[coordinates.references]
-    in_border = np.zeros(coordinates.size, dtype=bool)
-    in_border[(starts[:, None] + np.arange(coordinates.layout.space.rows)).ravel()] = True
-    chosen = np.flatnonzero(in_border[rows] & in_border[columns])
+    border = np.zeros(coordinates.size, dtype=bool)
+    border[(starts[:, None] + np.arange(coordinates.layout.space.rows)).ravel()] = True
+    return border
+
+
+def _sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> None:
+    """Replaces the entries within reference frames, which may sum a part of every term, by correctly rounded sums."""
+    size = len(border)
+    chosen = np.flatnonzero(border[entries.row] & border[entries.column])
     if not len(chosen):
         return
-    places, where = np.unique(rows[chosen] * coordinates.size + columns[chosen], return_inverse=True)
-    grouped = np.split(values[chosen[np.argsort(where, kind="stable")]], np.cumsum(np.bincount(where))[:-1])
-    for place, parts in zip(places.tolist(), grouped, strict=True):
-        row, column = divmod(place, coordinates.size)
+    places, where = np.unique(entries.row[chosen] * size + entries.column[chosen], return_inverse=True)
+    ordered = entries.value[chosen[np.argsort(where, kind="stable")]]
+    for place, parts in zip(places.tolist(), np.split(ordered, np.cumsum(np.bincount(where))[:-1]), strict=True):
+        row, column = divmod(place, size)
         at = np.searchsorted(Q.indices[Q.indptr[column] : Q.indptr[column + 1]], row) + Q.indptr[column]
         Q.data[at] = exact_sum(parts)
+
+
+def _count_summands(border: Array, entries: Entries) -> Array:
+    """Largest number of summands in an entry of each row, those on the border's diagonal aside, (n,)."""
+    size = len(border)
+    own = np.bincount(entries.row[entries.row == entries.column], minlength=size)
+    with_border = np.flatnonzero(border[entries.row] & ~border[entries.column])
+    pairs, counts = np.unique(entries.row[with_border] * size + entries.column[with_border], return_counts=True)
+    most = np.zeros(size, dtype=own.dtype)
+    np.maximum.at(most, pairs % size, counts)
+    return np.maximum(own, most)
 
 
 def exact_sum(numbers: Array) -> complex:

@@ -32,11 +32,20 @@ def headline(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     status = certificate.status.name
     gap = percent(certificate.relative_gap)
+    if status == "CERTIFIED" and certificate.gap > certificate.relative_gap * certificate.cost * (1 + 1e-9):
+        return f"CERTIFIED: no solution is better by more than {certificate.gap:.3g}"
     if status == "CERTIFIED":
         return f"CERTIFIED: no solution is better by more than {gap}"
     if status == "BOUNDED":
         return f"BOUNDED: no solution is better by more than {gap} (asked for: {percent(certificate.tolerance)})"
     return "INCONCLUSIVE: no useful lower bound was found; this does not mean that the solution is wrong"
+
+
+def _share(certificate: Certificate) -> str:
+    """The gap relative to the cost, or for a cost near the rounding of its terms, a sentence that says so."""
+    if certificate.gap <= certificate.relative_gap * certificate.cost * (1 + 1e-9):
+        return f"{percent(certificate.relative_gap)} of the cost"
+    return "the cost is zero up to rounding" if certificate.lower_bound == 0 else "the cost is near its own rounding"
 
 
 def _rows(certificate: Certificate) -> list[tuple[str, str]]:
@@ -45,11 +54,11 @@ def _rows(certificate: Certificate) -> list[tuple[str, str]]:
     rows = [
         ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
         ("lower bound", f"{certificate.lower_bound:.10g}   proven for all values"),
-        ("gap", f"{certificate.gap:.3g}   {percent(certificate.relative_gap)} of the cost"),
+        ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
         ("terms", f"{len(certificate.terms)} factors: {counts}"),
     ]
     if np.isfinite(stationarity):
-        rows.append(("stationarity", f"one more Newton step would gain {percent(stationarity)}"))
+        rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}"))
     rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms"))
     return rows
 

@@ -47,6 +47,7 @@ class Terms:
         matrix: Hermitian, (m, r, r) with r = a * rows + q.
         constant: (m,).
         exactness: `Exactness` of each, (m,).
+        magnitude: sizes of the numbers that `matrix` was summed from, (m, r, r); None: they do not cancel.
     """
 
     factor: Array
@@ -57,6 +58,7 @@ class Terms:
     matrix: Array
     constant: Array
     exactness: Array
+    magnitude: Array | None = None
 
     def local_rows(self, lifted: Array, world: int) -> Array:
         """X of every term, (m, r, rows)."""
@@ -75,7 +77,8 @@ class Terms:
     def size(self, lifted: Array, world: int) -> Array:
         """|g_k| before cancellation: <|matrix|, |X| |X|^T> + |constant|, (m,)."""
         local = np.linalg.norm(self.local_rows(lifted, world), axis=2)
-        return np.einsum("ki,kij,kj->k", local, np.abs(self.matrix), local) + np.abs(self.constant)
+        magnitude = np.abs(self.matrix) if self.magnitude is None else self.magnitude
+        return np.einsum("ki,kij,kj->k", local, magnitude, local) + np.abs(self.constant)
 
 
 def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:
@@ -208,4 +211,5 @@ class Term:
             matrix=residual_matrix(coefficients, weights / 2).sum(axis=0)[None],
             constant=np.array([float(self.constant)]),
             exactness=np.array([self.exactness]),
+            magnitude=residual_matrix(np.abs(coefficients), np.abs(weights) / 2).sum(axis=0)[None],
         )

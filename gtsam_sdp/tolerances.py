@@ -3,6 +3,9 @@
 UNIT_ROUNDOFF = 2.0**-53
 """Relative error of one IEEE double operation rounded to nearest."""
 
+NEGLIGIBLE = 1e-13
+"""Relative size below which a part of an information matrix is rounding: the matrix then counts as isotropic."""
+
 COEFFICIENT_ROUNDOFFS = 16
 """Roundoffs granted to a coefficient of a term: the longest chain of operations that computes one is shorter."""
 
@@ -12,7 +15,7 @@ EIGENVALUE_ROUNDOFFS = 16
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-COST_FLOOR = 1e-9
+COST_FLOOR = 1e-10
 """A gap is relative to at least this share of the terms' size before cancellation: below it a cost is noise."""
 
 MAX_TANGENT_ANGLE = 3.0
@@ -25,16 +28,16 @@ FIXED_VALUE_TOLERANCE = 1e-6
 """Largest whitened-by-nothing error [m or rad] at which values still count as satisfying a hard constraint."""
 
 MANIFOLD_TOLERANCE = 1e-6
-"""Largest entry of R R^T - I at which a hard prior's matrix still counts as a rotation."""
+"""Largest entry of R R^T - I at which a matrix still counts as a rotation that rounding took off SO(d)."""
 
-TERM_VIOLATION = 1e-8
-"""A registered term may exceed its factor's cost by this share (of the terms' size) before it is refused."""
+TERM_VIOLATION = 1e-11
+"""A term may exceed its factor's cost by this share of the terms' size, for rounding, before it is refused."""
 
 POLISH_DECREASE = 1e-11
 """Polishing ends when a Newton step predicts a smaller relative decrease of the cost."""
 
 FAR_FROM_OPTIMUM = 1e-3
-"""Above this predicted relative decrease by one Newton step the report advises to optimise first."""
+"""Above this relative decrease of the cost by one more iteration the report advises to optimise first."""
 
 POLISHING_GAIN = 0.1
 """Polishing is worth its time if it may close this share of the gap, and of the tolerance."""

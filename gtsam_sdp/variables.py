@@ -67,6 +67,19 @@ class Space:
         flat = np.column_stack([rows.real, rows.imag]) if self.dimension == 2 else rows
         return np.ascontiguousarray(flat).reshape(-1)[:length]
 
+    def refine_rotations(self, matrices: Array) -> tuple[Array, Array]:
+        """Rotations that are off SO(d) by rounding, put back on it, and how far off they were, (m,).
+
+        Args:
+            matrices: rotation matrices (m, rows, rows) in the sense of the space.
+        """
+        identity = np.eye(self.rows)
+        excess = matrices @ matrices.conj().swapaxes(1, 2) - identity
+        off = np.abs(excess).max(axis=(1, 2), initial=0.0)
+        for _ in range(2):  # Newton's iteration for the polar factor: the error is squared by each step
+            matrices = (1.5 * identity - matrices @ matrices.conj().swapaxes(1, 2) / 2) @ matrices
+        return matrices, off
+
     def nearest_rotations(self, blocks: Array) -> Array:
         """Projects blocks (m, rows, rows) to SO(d): z / |z|, or the polar factor of determinant one."""
         if self.dimension == 2:
@@ -249,11 +262,23 @@ def _read_kind(kind: str, values: gtsam.Values, keys: Array, space: Space) -> tu
             return turn.reshape(-1, 2, 2), poses[:, :2]
         return poses[:, :9].reshape(-1, 3, 3), poses[:, 9:]
     if kind == "Vector":
-        vectors = [np.atleast_1d(values.atVector(int(k))) for k in keys]
+        vectors = [vector_at(values, int(k)) for k in keys]
         same = all(len(v) == space.dimension for v in vectors)
         return None, np.array(vectors) if same else vectors
     at = values.atRot2 if kind == "Rot2" else values.atRot3
     return np.array([at(int(k)).matrix() for k in keys]), None
+
+
+def vector_at(values: gtsam.Values, key: int) -> Array:
+    """A vector or point; RuntimeError if the value is none. GTSAM's readers store points in types of their own."""
+    try:
+        return np.atleast_1d(values.atVector(key))
+    except RuntimeError:
+        pass
+    try:
+        return values.atPoint2(key)
+    except RuntimeError:
+        return values.atPoint3(key)
 
 
 def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:

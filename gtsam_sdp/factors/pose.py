@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gtsam_sdp.factors.logmap import adjoint, pose_form, transform
+from gtsam_sdp.factors.geometry import adjoint, transform
+from gtsam_sdp.factors.pose_form import pose_form
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array, Layout, Space
@@ -17,7 +18,7 @@ def _measured(group: FactorGroup, space: Space, name: str) -> tuple[Array, Array
     """Measured rotations (m, rows, rows) and translations (m, rows)."""
     matrices = group.gather(lambda f: getattr(f, name)().matrix())
     d = space.dimension
-    return space.rotations(matrices[:, :d, :d]), space.vectors(matrices[:, :d, d])
+    return group.rotations(matrices[:, :d, :d], space), space.vectors(matrices[:, :d, d])
 
 
 def _information(group: FactorGroup, space: Space) -> Array:

@@ -16,7 +16,8 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError, InvalidTermError, format_factor
 from gtsam_sdp.reading.stack import stack
 from gtsam_sdp.terms import Term, Terms
-from gtsam_sdp.variables import WORLD, Array, Layout
+from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
+from gtsam_sdp.variables import WORLD, Array, Layout, Space
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,22 @@ class FactorGroup:
                 f"({len(bad)} such factor(s) of this type). Remove the factor or repair its measurement."
             )
         return table
+
+    def rotations(self, matrices: Array, space: Space) -> Array:
+        """Measured rotation matrices (m, d, d) in the sense of the space, put back on SO(d).
+
+        Raises:
+            InvalidGraphError: one of them is not a rotation.
+        """
+        rotations, off = space.refine_rotations(space.rotations(matrices))
+        bad = np.flatnonzero(~(off <= MANIFOLD_TOLERANCE))
+        if len(bad):
+            k = bad[0]
+            raise InvalidGraphError(
+                f"The measured rotation of {format_factor(int(self.index[k]), self.type_name, self.keys[k])} is off "
+                f"SO({space.dimension}) by {off[k]:.1e}. Normalise it (gtsam.Rot3.normalized) before making the factor."
+            )
+        return rotations
 
     def select(self, chosen: Array) -> FactorGroup:
         """The factors where `chosen` is true."""

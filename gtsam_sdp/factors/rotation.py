@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gtsam_sdp.factors.logmap import adjoint, rotation_form
+from gtsam_sdp.factors.geometry import adjoint
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
+from gtsam_sdp.factors.rotation_form import rotation_form
 from gtsam_sdp.terms import Terms, no_rows
 from gtsam_sdp.variables import Array, Layout, Space
 
@@ -28,7 +29,7 @@ def rotation_terms(group: FactorGroup, lifting: Lifting, first: Array, second: A
 
 
 def _measured(group: FactorGroup, space: Space, name: str) -> Array:
-    return space.rotations(group.gather(lambda f: getattr(f, name)().matrix()))
+    return group.rotations(group.gather(lambda f: getattr(f, name)().matrix()), space)
 
 
 def _between(group: FactorGroup, lifting: Lifting) -> Terms:

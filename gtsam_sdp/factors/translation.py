@@ -92,6 +92,9 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
         in_body, in_world = (subtracted, turned) if inverse else (turned, subtracted)
         weights, exactness = axis_weights(group.information, space.dimension)
         coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
+        # both vectors come from sums and differences of errors: their rounding is that of the larger one
+        largest = np.maximum(np.linalg.norm(turned, axis=1), np.linalg.norm(subtracted, axis=1))
+        sizes = np.concatenate([np.repeat(largest[:, None], space.rows, axis=1), np.ones((len(turned), 1))], axis=1)
         return Terms(
             factor=group.index,
             rotations=layout.rotation[group.numbers],
@@ -101,6 +104,7 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
             matrix=residual_matrix(coefficients, weights[:, 0, 0] / 2),
             constant=np.zeros(len(turned)),
             exactness=exactness,
+            magnitude=residual_matrix(sizes, weights[:, 0, 0] / 2),
         )
 
     return build

@@ -1,14 +1,45 @@
-"""Noise models of residuals whose rows are rotated as a whole: which part of an information matrix a lift can keep."""
+"""Small information matrices: smallest eigenvalues, and the part that the lift keeps of noise on rotated vectors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gtsam_sdp.factors.logmap import smallest_eigenvalue
 from gtsam_sdp.terms import Exactness
+from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, NEGLIGIBLE, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 
-_NEGLIGIBLE = 1e-13
+
+def symmetric(matrix: Array) -> Array:
+    """Symmetric parts of real matrices, (m, k, k)."""
+    return (matrix + matrix.swapaxes(1, 2)) / 2
+
+
+def scaled_identity(scale: Array, size: int) -> Array:
+    """scale_k I, (m, size, size)."""
+    return scale[:, None, None] * np.eye(size)
+
+
+def smallest_eigenvalue(information: Array, scale: Array | None = None) -> Array:
+    """A lower bound of the smallest eigenvalues of symmetric matrices (m, k, k), exact for multiples of I.
+
+    Args:
+        information: the matrices.
+        scale: size of the numbers they were computed from, (m,), if that is larger than the matrices themselves.
+    """
+    diagonal = np.einsum("kii->ki", information)
+    if information.shape[-1] == 1:
+        smallest = diagonal[:, 0]
+        return smallest if scale is None else smallest - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * scale
+    least = diagonal.min(axis=1)
+    off = information - diagonal[:, :, None] * np.eye(information.shape[-1])
+    plain = ~off.any(axis=(1, 2))
+    size = np.linalg.norm(information, axis=(1, 2)) if scale is None else scale
+    if plain.all():
+        smallest = least
+    else:
+        smallest = np.linalg.eigvalsh(information)[:, 0] - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size
+        smallest = np.where(plain, least, smallest)
+    return smallest if scale is None else smallest - np.where(plain, EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size, 0.0)
 
 
 def axis_weights(information: Array, dimension: int) -> tuple[Array, Array]:
@@ -31,20 +62,26 @@ def axis_weights(information: Array, dimension: int) -> tuple[Array, Array]:
     full[:, :size, :size] = information
     padding = np.arange(size, blocks * dimension)
     full[:, padding, padding] = information[:, -1:, -1]
-    split = full.reshape(count, blocks, dimension, blocks, dimension)
+    diagonal = np.einsum("kii->ki", full)
+    # everything is compared entry by entry with sqrt(W_ii W_jj): weights may be many decades apart
+    with np.errstate(divide="ignore"):
+        inverse_root = np.where(diagonal > 0, 1 / np.sqrt(diagonal), 0.0)
+    scaled = full * inverse_root[:, :, None] * inverse_root[:, None, :]
+    split, scaled_split = (x.reshape(count, blocks, dimension, blocks, dimension) for x in (full, scaled))
     by_axis = np.einsum("kaibi->kiab", split)
-    across = np.abs(split * (1 - np.eye(dimension))[:, None, :]).max(axis=(1, 2, 3, 4))
-    scale = np.abs(full).max(axis=(1, 2))
-    spread = np.abs(by_axis - by_axis[:, :1]).max(axis=(1, 2, 3))
-    exact = (across <= _NEGLIGIBLE * scale) & (spread <= _NEGLIGIBLE * scale)
+    across = np.abs(scaled_split * (1 - np.eye(dimension))[:, None, :]).max(axis=(1, 2, 3, 4))
+    pair_scale = inverse_root.reshape(count, blocks, dimension).max(axis=2)
+    spread = np.abs(by_axis - by_axis[:, :1]) * (pair_scale[:, :, None] * pair_scale[:, None, :])[:, None]
+    exact = (across <= NEGLIGIBLE) & (spread.max(axis=(1, 2, 3)) <= NEGLIGIBLE)
     weights = by_axis[:, 0].copy()
     rough = np.flatnonzero(~exact)
     if len(rough):
-        diagonal = np.einsum("kii->ki", full[rough])
-        least = diagonal.reshape(-1, blocks, dimension).min(axis=2)
-        off_diagonal = np.abs(full[rough] - diagonal[:, :, None] * np.eye(blocks * dimension)).max(axis=(1, 2))
+        least = diagonal[rough].reshape(-1, blocks, dimension).min(axis=2)
+        off_diagonal = np.abs(scaled[rough] * (1 - np.eye(blocks * dimension))).max(axis=(1, 2))
         smallest = np.maximum(smallest_eigenvalue(information[rough]), 0.0)
-        use_diagonal = off_diagonal <= _NEGLIGIBLE * scale[rough]
-        chosen = np.where(use_diagonal[:, None], least, smallest[:, None])
+        chosen = np.where((off_diagonal <= NEGLIGIBLE)[:, None], least, smallest[:, None])
         weights[rough] = chosen[:, :, None] * np.eye(blocks)
+    # what was neglected is at most this share of the diagonal
+    neglected = size * NEGLIGIBLE * ((across > 0) | (spread.max(axis=(1, 2, 3)) > 0))
+    weights -= neglected[:, None, None] * np.einsum("kaa->ka", weights)[:, :, None] * np.eye(blocks)
     return weights, np.where(exact, int(Exactness.EXACT), int(Exactness.LOWER_BOUND))

@@ -39,16 +39,12 @@ class Polished:
     Attributes:
         Y: the polished matrix, (n, rank).
         decrease: how much the lifted cost fell.
-        first_step: the decrease that the first Newton step predicted: how far from critical the start was.
-        last_step: the same for the last step: how critical Y is.
         steps: Newton steps taken.
         factorisations: of the Hessian.
     """
 
     Y: Array
     decrease: float
-    first_step: float
-    last_step: float
     steps: int
     factorisations: int
 
@@ -80,10 +76,7 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
         Y, total, fresh = moved, total - change, False
         if done:
             break
-    return Polished(
-        Y, total, predictions[0] if predictions else np.inf, predictions[-1] if predictions else np.inf,
-        len(predictions), used,
-    )  # fmt: skip
+    return Polished(Y, total, len(predictions), used)
 
 
 def _line_search(qcqp: Qcqp, Y: Array, step: Array, *, patient: bool) -> tuple[Array, float]:

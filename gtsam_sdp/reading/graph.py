@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import gtsam
@@ -23,7 +24,8 @@ from gtsam_sdp.errors import (
 from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
 from gtsam_sdp.terms import Term
-from gtsam_sdp.variables import KINDS, Array, Layout
+from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
+from gtsam_sdp.variables import KINDS, Array, Layout, vector_at
 
 OnUnsupported = Literal["raise", "drop"]
 NO_TERM = "no term is known for this factor type"
@@ -118,6 +120,7 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
     hard = [_group(table, layout, members, hard=True) for members in sorted_factors.hard]
     estimate = layout.lift(values)
     _check_finite_values(layout, estimate)
+    estimate = _on_manifold(layout, estimate)
     for group in [*groups, *hard]:
         _check_kinds(group, layout)
     _warn_of_unit_noise(groups)
@@ -173,7 +176,7 @@ def _some_keys(keys: Sequence[int]) -> str:
 def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
     poses2 = set(gtsam.utilities.allPose2s(values).keys())
     poses3 = set(gtsam.utilities.allPose3s(values).keys())
-    readers = {"Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": values.atVector}
+    readers = {"Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values)}
     order = list(readers)
     kinds: list[str] = []
     lengths: list[int] = []
@@ -327,6 +330,23 @@ def _check_finite_values(layout: Layout, estimate: Array) -> None:
         raise InvalidGraphError(
             f"The values of {_some_keys(keys)} are not finite. Optimise from a finite start, or repair them."
         )
+
+
+def _on_manifold(layout: Layout, estimate: Array) -> Array:
+    """The estimate with rotations put back on SO(d); refuses what is no rotation."""
+    if not len(layout.blocks):
+        return estimate
+    at = layout.blocks[:, None] + np.arange(layout.space.rows)
+    rotations, off = layout.space.refine_rotations(estimate[at])
+    bad = np.flatnonzero(off > MANIFOLD_TOLERANCE)
+    if len(bad):
+        keys = layout.keys[layout.row_variable[layout.blocks[bad]]].tolist()
+        raise InvalidGraphError(
+            f"The values of {_some_keys(keys)} hold matrices that are no rotations "
+            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), then optimise and certify."
+        )
+    estimate[at] = rotations
+    return estimate
 
 
 def _check_finite_costs(table: FactorTable, costs: Array) -> None:

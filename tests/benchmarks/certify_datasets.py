@@ -54,7 +54,8 @@ def rotations(path: Path) -> dict[str, Any]:
     model = gtsam.noiseModel.Isotropic.Sigma(3, 0.1)
     for k in range(poses.size()):
         factor: Any = poses.at(k)
-        graph.add(gtsam.BetweenFactorRot3(*factor.keys(), factor.measured().rotation(), model))
+        i, j = factor.keys()
+        graph.add(gtsam.BetweenFactorRot3(i, j, factor.measured().rotation(), model))
     for key in start.keys():
         initial.insert(key, start.atPose3(key).rotation())
     result = gtsam.LevenbergMarquardtOptimizer(graph, initial, common.parameters(1e-15)).optimize()

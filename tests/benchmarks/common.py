@@ -91,12 +91,13 @@ def newton(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> gtsam.Val
 
 def median_seconds(run: Callable[[], T], repeats: int = 5) -> tuple[float, T]:
     """Median time of `run` and its last result."""
-    times = []
+    times: list[float] = []
+    results: list[T] = []
     for _ in range(repeats):
         start = time.perf_counter()
-        result = run()
+        results = [run()]
         times.append(time.perf_counter() - start)
-    return statistics.median(times), result
+    return statistics.median(times), results[0]
 
 
 def peak_megabytes() -> float:

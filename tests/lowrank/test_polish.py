@@ -49,7 +49,7 @@ def test_polishing_goes_back_to_the_critical_point(d: int, size: float) -> None:
     assert qcqp.cost(back.Y) <= qcqp.cost(away)
     assert qcqp.cost(back.Y) == pytest.approx(qcqp.cost(best.Y), rel=1e-8)
     assert back.decrease == pytest.approx(qcqp.cost(away) - qcqp.cost(back.Y), rel=1e-6, abs=1e-9)
-    assert np.abs(_gradient(qcqp, back.Y)).max() < 1e-4
+    assert np.abs(_gradient(qcqp, back.Y)).max() < 1e-3
 
 
 @pytest.mark.parametrize("d", [2, 3])

@@ -1,0 +1,304 @@
+"""Minorants of log-map errors on SE(d) for any Gaussian noise (docs/maths.md, section 2.5).
+
+All formulas are for the relative quantities E = R~^T R_i^T R_j and e = R~^T (R_i^T p - t~), p = t_j - t_i, which
+are linear in the lifted matrix. Rotations are (m, rows, rows) and vectors (m, rows) in the sense of `Space`: one
+complex number in 2D, so that one text serves both dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
+from gtsam_sdp.factors.rotation_form import LocalForm, add_anisotropic, isotropic_rotation, put
+from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
+from gtsam_sdp.terms import Exactness
+from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
+from gtsam_sdp.variables import Array, Space
+
+_SPARE = 1e-10
+"""Share of the translation weight tau that is kept back, twice, to pay for the rounding of the tangent part."""
+
+_NEGLIGIBLE_LOSS = 1e-8
+"""Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
+
+
+def _curvature_table() -> tuple[Array, Array]:
+    """k(theta) of docs/maths.md 2.5 on a grid over [0, pi]; the first node holds the limit 1/6."""
+    theta = np.linspace(0, np.pi, 65)
+    x = theta[1:] / 2
+    q, s, c = np.sin(x) / x, np.sin(x), np.cos(x)
+    quadratic = 1 / q**2 - 1 - s**2 / 3
+    mixed = 1 / q - c - 2 / 3 * s**2 * c
+    k = (mixed**2 / quadratic - (1 - c**2 - 4 / 3 * s**2 * c**2)) / (2 * s**2)
+    return theta, np.concatenate([[1 / 6], k]) + 1e-6
+
+
+_THETA, _CURVATURE = _curvature_table()
+
+
+def translation_curvature(theta_max: Array) -> Array:
+    """An upper bound of k(theta) for theta up to theta_max [rad], clipped to [0, pi]."""
+    nodes = np.searchsorted(_THETA, np.minimum(theta_max, np.pi))
+    return _CURVATURE[np.minimum(nodes, len(_THETA) - 1)]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Parameters of the minorant for one share beta (docs/maths.md 2.5, steps 1 and 2), with its loss."""
+
+    tau: Array
+    rotation: Array
+    kappa: Array
+    w0: Array
+    u0: Array
+    constant: Array
+    loss: Array
+
+    def replace_where(self, other: _Split, better: Array) -> _Split:
+        def choose(a: Array, b: Array) -> Array:
+            return np.where(better.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+
+        return _Split(*(choose(getattr(self, n), getattr(other, n)) for n in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """Relative quantities at the estimate."""
+
+    relative: Array
+    e: Array
+    omega: Array
+    v: Array
+    curvature: Array
+
+
+def pose_form(
+    information: Array, measured: Array, offset: Array, relative: Array, e: Array, max_cost: float, space: Space
+) -> LocalForm:
+    """Minorant of 1/2 r^T L r, r = Log of the relative pose, on the rows (R_i, R_j, p): section 2.5.
+
+    Args:
+        information: L, ordered (rotation, translation), (m, 3, 3) in 2D or (m, 6, 6).
+        measured: R~, (m, rows, rows).
+        offset: t~ in the rows of the space, (m, rows) [m].
+        relative: E at the estimate.
+        e: e at the estimate, (m, rows) [m].
+        max_cost: cost of the estimate: only points below it have to be bounded, which limits the angle.
+        space: the plane or space.
+    """
+    estimate = _estimate(information, relative, e, max_cost, space)
+    split = _choose_split(information, estimate, max_cost, space)
+    turned = exp_rotation(split.w0, space)
+    form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
+    coefficient, constant = form.coefficient, form.constant + 2 * split.constant
+    add_anisotropic(coefficient, constant, split.rotation, split.kappa, measured, relative)
+    matrix, extra = _translation_part(split, estimate, measured, offset, space)
+    rows = space.rows
+    put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj())
+    exactness = np.where(np.isfinite(split.loss), int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
+    return LocalForm(matrix / 2, (constant + extra) / 2, exactness)
+
+
+def _estimate(information: Array, relative: Array, e: Array, max_cost: float, space: Space) -> _Estimate:
+    angles = information.shape[-1] - space.dimension
+    omega = log_rotation(relative, space)
+    cross = information[:, :angles, angles:]
+    inner = information[:, angles:, angles:]
+    smallest = smallest_eigenvalue(information[:, :angles, :angles])
+    if cross.any():
+        moved = symmetric(cross @ np.linalg.pinv(inner, hermitian=True) @ cross.swapaxes(1, 2))
+        eigenvalues = np.linalg.eigvalsh(inner)
+        condition = eigenvalues[:, -1] / np.maximum(eigenvalues[:, 0], np.finfo(float).tiny)
+        uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / UNIT_ROUNDOFF))
+        smallest = smallest_eigenvalue(information[:, :angles, :angles] - moved, uncertain)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
+    theta = np.where(np.isfinite(theta), theta, np.pi)
+    return _Estimate(relative, e, omega, log_translation(omega, e, space), translation_curvature(theta))
+
+
+def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:
+    """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
+    angles = information.shape[-1] - space.dimension
+    inner = information[:, angles:, angles:]
+    smallest = smallest_eigenvalue(inner)
+    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
+    plain = (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
+    best = _untangled_split(information, smallest, space)
+    if plain.any():
+        best = best.replace_where(_split(information, smallest, np.zeros(len(plain)), estimate, space), plain)
+    rest = np.flatnonzero(~plain)
+    for beta in MIXING_LADDER:
+        if not len(rest):
+            break
+        part = _Estimate(*(getattr(estimate, n)[rest] for n in _Estimate.__dataclass_fields__))
+        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), part, space)
+        better = tried.loss < 0.9 * best.loss[rest]
+        chosen = np.zeros(len(plain), dtype=bool)
+        chosen[rest[better]] = True
+        best = best.replace_where(_scatter(tried, rest, len(plain)), chosen)
+        rest = rest[best.loss[rest] > _NEGLIGIBLE_LOSS * max_cost / len(plain)]
+    return best
+
+
+def _scatter(split: _Split, at: Array, count: int) -> _Split:
+    def spread(a: Array) -> Array:
+        full = np.zeros((count, *a.shape[1:]))
+        full[at] = a
+        return full
+
+    return _Split(*(spread(getattr(split, n)) for n in _Split.__dataclass_fields__))
+
+
+def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate, space: Space) -> _Split:
+    """Steps 1 and 2 of section 2.5 for one share beta a factor; the loss is infinite where it does not apply.
+
+    The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
+    the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
+    """
+    part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
+    kappa = smallest_eigenvalue(part.rotation, part.scale)
+    tau = smallest * (1 - beta) * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
+    applies = (kappa > 0) & (tau > 0)
+    y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
+    a_translation = transform(part.x, y)
+    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation)
+    w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
+    u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
+    bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
+    applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
+    constant = (
+        -np.sum(y * a_translation, axis=1) - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
+    ) / 2 - part.charge(y, np.where(applies, tau, 1.0))
+    loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
+    zero = ~applies[:, None]
+    return _Split(tau, part.rotation, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
+
+
+@dataclass(frozen=True)
+class _Complement:
+    """L_rr without the part that goes with X = L_tt - tau I, and the numbers of the tangent part.
+
+    Attributes:
+        rotation: L' = L_rr - G^T X G, (m, k, k).
+        x: X, (m, d, d).
+        gain: G, (m, d, k).
+        scale: size of the numbers that cancel in L', (m,), or None if none do.
+    """
+
+    rotation: Array
+    x: Array
+    gain: Array
+    scale: Array | None
+
+    @classmethod
+    def build(cls, information: Array, tau: Array, mixed: Array, space: Space) -> _Complement:
+        """The complement where `mixed` and tau > 0; elsewhere nothing is moved."""
+        angles = information.shape[-1] - space.dimension
+        rr, rt, tt = (
+            information[:, :angles, :angles],
+            information[:, :angles, angles:],
+            information[:, angles:, angles:],
+        )
+        x = tt - scaled_identity(tau, space.dimension)
+        gain = np.zeros_like(rt.swapaxes(1, 2))
+        at = np.flatnonzero(mixed & (tau > 0) & rt.any(axis=(1, 2)))
+        if not len(at):
+            return cls(rr, x, gain, None)
+        gain[at] = np.linalg.solve(x[at], rt[at].swapaxes(1, 2))
+        moved = symmetric(gain.swapaxes(1, 2) @ x @ gain)
+        reach = np.abs(gain).swapaxes(1, 2) @ np.abs(x) @ np.abs(gain)
+        # the cross terms left over, L_tr - X G, are held by the spare share of tau and by this much of L'
+        left = np.linalg.norm(rt.swapaxes(1, 2) - x @ gain, axis=(1, 2))
+        left += 8 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(x) @ np.abs(gain), axis=(1, 2))
+        held = left**2 / (_SPARE * np.where(tau > 0, tau, 1.0))
+        rotation = rr - moved - scaled_identity(held, angles)
+        return cls(rotation, x, gain, 2 * np.linalg.norm(reach, axis=(1, 2)))
+
+    def charge(self, y: Array, tau: Array) -> Array:
+        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle."""
+        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)), axis=1)
+        slope = 16 * UNIT_ROUNDOFF * size
+        turning = 16 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(self.gain), axis=(1, 2)) * size
+        return slope**2 / (2 * _SPARE * tau) + np.pi * turning + 16 * UNIT_ROUNDOFF * size * np.linalg.norm(y, axis=1)
+
+
+def _loss(kappa: Array, tau: Array, w0: Array, u0: Array, estimate: _Estimate, space: Space) -> Array:
+    """What steps 3 and 4 lose at the estimate, up to parts that do not depend on the split (times 2)."""
+    angle = np.arccos(np.clip(cosine(adjoint(exp_rotation(w0, space)) @ estimate.relative, space), -1, 1))
+    rotation = kappa * (np.sum((estimate.omega - w0) ** 2, axis=1) - angle**2)
+    u = space.vectors(u0)
+    world, tangent = _translation_residuals(estimate, u)
+    kept = (
+        np.sum(np.abs(world) ** 2, axis=1)
+        + np.sum(np.abs(tangent) ** 2, axis=1) / 12
+        - estimate.curvature * np.sum(u0**2, axis=1) * (1 - cosine(estimate.relative, space))
+    )
+    return rotation + tau * (np.sum((estimate.v - u0) ** 2, axis=1) - kept)
+
+
+def _translation_residuals(estimate: _Estimate, u0: Array) -> tuple[Array, Array]:
+    """W and w of section 2.5, step 4, at the estimate."""
+    relative, e = estimate.relative, estimate.e
+    world = e - (u0 + transform(relative, u0)) / 2
+    tangent = e - transform(adjoint(relative), e) - transform(relative, u0) + transform(adjoint(relative), u0)
+    return world, tangent
+
+
+def _untangled_split(information: Array, smallest: Array, space: Space) -> _Split:
+    """The fallback |v| >= |e| with a block-diagonal part of L below it; the loss is infinite."""
+    angles = information.shape[-1] - space.dimension
+    coupled: Array = np.abs(information[:, :angles, angles:]).max(axis=(1, 2)) > 0
+    kept = np.where(coupled, 0.5 * smallest, smallest)
+    part = _Complement.build(information, kept, coupled, space)
+    usable_tau = (kept > 0) | ~coupled
+    rotation = np.where(usable_tau[:, None, None], part.rotation, 0.0)
+    tau = np.maximum(kept * np.where(coupled, 1 - 2 * _SPARE, 1.0), 0.0)
+    smallest_rotation = smallest_eigenvalue(rotation, part.scale)
+    usable: Array = smallest_rotation > 0
+    rotation = np.where(usable[:, None, None], rotation, 0.0)
+    kappa = np.where(usable, smallest_rotation, 0.0)
+    tau = np.where(usable | ~coupled, tau, 0.0)
+    zeros = np.zeros(len(tau))
+    return _Split(
+        tau, rotation, kappa, np.zeros((len(tau), angles)), np.zeros((len(tau), space.dimension)), zeros,
+        np.full(len(tau), np.inf),
+    )  # fmt: skip
+
+
+def _translation_part(
+    split: _Split, estimate: _Estimate, measured: Array, offset: Array, space: Space
+) -> tuple[Array, Array]:
+    """tau (|W|^2 + (2 w^^T w - |w^|^2) / 12 - k |u0|^2 u) as a matrix on (R_i, R_j, p) and a constant.
+
+    Where the loss is infinite (the fallback) only tau |e|^2 is kept.
+    """
+    rows = space.rows
+    first, second, point = slice(0, rows), slice(rows, 2 * rows), slice(2 * rows, 2 * rows + 1)
+    count = len(split.tau)
+    u0 = space.vectors(split.u0)
+    turned_u0 = transform(measured, u0)
+    residual = np.concatenate([-(offset + turned_u0 / 2), -u0 / 2, np.ones((count, 1))], axis=1)
+    matrix = split.tau[:, None, None] * residual.conj()[:, :, None] * residual[:, None, :]
+    _, w = _translation_residuals(estimate, u0)
+    tangent = np.isfinite(split.loss)
+    w = np.where(tangent[:, None], w, 0.0)
+    share = split.tau / 6
+    turned_w = transform(measured, w)
+    scaled = share[:, None].astype(space.dtype)
+    # w^^T e - w^^T E^T e - w^^T E u0 + w^^T E^T u0, each a product of two rows
+    put(matrix, first, point, (scaled * turned_w.conj())[:, :, None])
+    put(matrix, second, point, -(scaled * w.conj())[:, :, None])
+    on_pair = (scaled * (offset + turned_u0))[:, :, None].conj() * w[:, None, :]
+    on_pair -= (scaled * turned_w)[:, :, None].conj() * u0[:, None, :]
+    put(matrix, first, second, on_pair)
+    squared_w = np.sum(np.abs(w) ** 2, axis=1)
+    constant = -share * np.real(np.sum(turned_w.conj() * offset, axis=1)) - share / 2 * squared_w
+    bend = split.tau * np.where(tangent, estimate.curvature, 0.0) * np.sum(split.u0**2, axis=1)
+    share_u = 1.0 if space.dimension == 2 else 0.5
+    put(matrix, first, second, (bend * share_u)[:, None, None] * measured.conj())
+    constant -= bend * (1.0 if space.dimension == 2 else 1.5)
+    return matrix, constant

@@ -1,0 +1,104 @@
+"""Minorants of log-map errors on SO(d) for any Gaussian noise (docs/maths.md, sections 2.3 and 2.4).
+
+They are linear in the relative rotation E = R~^T R_i^T R_j, and so in the lifted matrix. Rotations are
+(m, rows, rows) in the sense of `Space`: one complex number in 2D, so that one text serves both dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gtsam_sdp.factors.geometry import cosine
+from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
+from gtsam_sdp.terms import Exactness
+from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE
+from gtsam_sdp.variables import Array, Space
+
+
+@dataclass(frozen=True)
+class LocalForm:
+    """Quadratic forms of m factors on their local rows, with constants and exactness."""
+
+    matrix: Array
+    constant: Array
+    exactness: Array
+
+
+@dataclass(frozen=True)
+class RotationForm:
+    """coefficient, offset: the form offset + Re <coefficient, R_i^T R_j> on the pair of rotation blocks."""
+
+    coefficient: Array
+    constant: Array
+
+
+def isotropic_rotation(weight: Array, measured: Array, relative: Array, space: Space) -> RotationForm:
+    """Tangent of weight * angle(F)^2 where F = measured^T R_i^T R_j; `relative` is F at the estimate.
+
+    theta^2 is convex in u = 1 - cos theta, so theta^2 >= theta_0^2 + slope (u - u_0).
+    """
+    angle = np.minimum(np.arccos(np.clip(cosine(relative, space), -1, 1)), MAX_TANGENT_ANGLE)
+    slope = 2 / np.sinc(angle / np.pi)
+    at_tangent = angle**2 - slope * (2 * np.sin(angle / 2) ** 2)
+    share = 1.0 if space.dimension == 2 else 0.5  # u = 1 - Re E in 2D, (3 - tr E) / 2 in 3D
+    return RotationForm(
+        coefficient=-(weight * slope * share)[:, None, None] * measured,
+        constant=weight * (at_tangent + slope * (1.0 if space.dimension == 2 else 1.5)),
+    )
+
+
+def _anisotropic_rotation(weight: Array, measured: Array, relative: Array) -> RotationForm:
+    """Minorant of omega^T M omega in 3D, M = weight >= 0 (docs/maths.md 2.4)."""
+    identity = np.eye(3)
+    trace = np.trace(weight, axis1=1, axis2=2)[:, None, None]
+    p = trace / 2 * identity - weight
+    h = symmetric(relative) - (np.trace(relative, axis1=1, axis2=2)[:, None, None] - 1) / 2 * identity
+    g = symmetric(h @ weight)
+    g_trace = np.trace(g, axis1=1, axis2=2)
+    on_relative = -2 * p + 2 / 3 * (g - g_trace[:, None, None] / 2 * identity)
+    constant = 2 * np.trace(p, axis1=1, axis2=2) + (g_trace - np.einsum("kij,kij->k", h @ weight, h)) / 3
+    return RotationForm(coefficient=measured @ on_relative, constant=constant)
+
+
+def add_anisotropic(
+    coefficient: Array, constant: Array, information: Array, kappa: Array, measured: Array, relative: Array
+) -> None:
+    """Adds the minorant of omega^T (information - kappa I) omega to the factors for which it is not zero."""
+    if information.shape[-1] == 1:
+        return
+    rest = information - scaled_identity(kappa, 3)
+    at = np.flatnonzero(np.abs(rest).max(axis=(1, 2)) > NEGLIGIBLE * np.abs(information).max(axis=(1, 2)))
+    if len(at):
+        more = _anisotropic_rotation(rest[at], measured[at], relative[at])
+        coefficient[at] += more.coefficient
+        constant[at] += more.constant
+
+
+def put(matrix: Array, rows: slice, columns: slice, block: Array) -> None:
+    """Adds Re of the pairing with `block`: half of it in each of the two mirrored places."""
+    matrix[:, rows, columns] += block / 2
+    matrix[:, columns, rows] += block.conj().swapaxes(1, 2) / 2
+
+
+def rotation_form(information: Array, measured: Array, relative: Array, space: Space) -> LocalForm:
+    """Minorant of 1/2 omega^T L omega on the rows (R_i, R_j): sections 2.3 and 2.4.
+
+    Args:
+        information: L, (m, 1, 1) or (m, 3, 3), positive semidefinite.
+        measured: R~.
+        relative: E at the estimate.
+        space: the plane or space.
+    """
+    rows = space.rows
+    smallest = smallest_eigenvalue(information)
+    kappa = np.maximum(smallest, 0.0)
+    form = isotropic_rotation(kappa, measured, relative, space)
+    coefficient, constant = form.coefficient, form.constant
+    add_anisotropic(coefficient, constant, information, smallest, measured, relative)
+    constant -= (kappa - smallest) * np.pi**2  # a slightly negative eigenvalue, on an angle of at most pi
+    matrix = np.zeros((len(kappa), 2 * rows, 2 * rows), dtype=space.dtype)
+    put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj() / 2)
+    exactness = np.full(len(kappa), int(Exactness.TANGENT))
+    return LocalForm(matrix, constant / 2, exactness)
