@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test lint types check bench clean
 
 help:
-	@echo "make demo   make .venv, install, certify sphere2500, a real graph that ships with GTSAM"
+	@echo "make demo   make .venv, install, certify w10000, a graph of 10,000 poses that ships with GTSAM"
 	@echo "make test   make .venv, install, lint, types, all tests"
 	@echo "make bench DATA=folder   benchmarks on a folder of g2o files; writes docs/benchmarks.md"
 
@@ -22,7 +22,7 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/installed
 
 demo: $(VENV)/installed
-	$(BIN)/gtsam-sdp certify sphere2500
+	$(BIN)/gtsam-sdp certify w10000
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

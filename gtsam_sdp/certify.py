@@ -198,7 +198,7 @@ def _conclude(
     )
 
 
-_ZERO = 1e-14
+_ZERO = 1e-17
 """Share of the terms' size below which a cost is zero up to rounding."""
 
 

@@ -15,7 +15,7 @@ EIGENVALUE_ROUNDOFFS = 16
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-COST_FLOOR = 1e-10
+COST_FLOOR = 1e-13
 """A gap is relative to at least this share of the terms' size before cancellation: below it a cost is noise."""
 
 MAX_TANGENT_ANGLE = 3.0

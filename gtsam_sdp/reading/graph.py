@@ -343,7 +343,8 @@ def _on_manifold(layout: Layout, estimate: Array) -> Array:
         keys = layout.keys[layout.row_variable[layout.blocks[bad]]].tolist()
         raise InvalidGraphError(
             f"The values of {_some_keys(keys)} hold matrices that are no rotations "
-            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), then optimise and certify."
+            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), "
+            "then optimise and certify."
         )
     estimate[at] = rotations
     return estimate
