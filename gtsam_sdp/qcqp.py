@@ -67,8 +67,7 @@ class Qcqp:
         """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
         parts = [coordinates.entries(batch) for batch in terms]
         entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        shape, at = (coordinates.size, coordinates.size), (entries.row, entries.column)
-        Q = sp.coo_array((entries.value, at), shape=shape).tocsc()
+        Q, magnitude = _sum_entries(entries, coordinates.size)
         border = _border_rows(coordinates)
         _sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
@@ -77,7 +76,7 @@ class Qcqp:
             constant=math.fsum(constants.tolist()),
             layout=layout,
             coordinates=coordinates,
-            magnitude=sp.coo_array((entries.magnitude, at), shape=shape).tocsc(),
+            magnitude=magnitude,
             constant_magnitude=float(np.abs(constants).sum()),
             summands=_count_summands(border, entries),
         )
@@ -131,6 +130,18 @@ class Qcqp:
         if not len(blocks):
             return 0.0
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+
+def _sum_entries(entries: Entries, size: int) -> tuple[sp.csc_array, sp.csc_array]:
+    """The matrix and its magnitude; for real problems in one pass, as real and imaginary part."""
+    at = (entries.row, entries.column)
+    if np.iscomplexobj(entries.value):
+        value, magnitude = (sp.coo_array((d, at), shape=(size, size)) for d in (entries.value, entries.magnitude))
+        return value.tocsc(), magnitude.tocsc()
+    both = sp.coo_array((entries.value + 1j * entries.magnitude, at), shape=(size, size)).tocsc()
+    parts = (np.real(both.data).copy(), np.imag(both.data).copy())
+    value, magnitude = (sp.csc_array((d, both.indices, both.indptr), shape=(size, size)) for d in parts)
+    return value, magnitude
 
 
 def _border_rows(coordinates: Coordinates) -> Array:

@@ -57,11 +57,15 @@ class _Split:
     constant: Array
     loss: Array
 
-    def replace_where(self, other: _Split, better: Array) -> _Split:
-        def choose(a: Array, b: Array) -> Array:
-            return np.where(better.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+    def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
+        """This split with other's numbers for the factors `at`, where `chosen`."""
 
-        return _Split(*(choose(getattr(self, n), getattr(other, n)) for n in self.__dataclass_fields__))
+        def merge(mine: Array, theirs: Array) -> Array:
+            merged = mine.copy()
+            merged[at[chosen]] = theirs[chosen]
+            return merged
+
+        return _Split(*(merge(getattr(self, n), getattr(other, n)) for n in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class _Estimate:
     omega: Array
     v: Array
     curvature: Array
+
+    def select(self, at: Array) -> _Estimate:
+        """The quantities of some of the factors."""
+        return _Estimate(*(getattr(self, n)[at] for n in self.__dataclass_fields__))
 
 
 def pose_form(
@@ -127,30 +135,20 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     smallest = smallest_eigenvalue(inner)
     spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
     plain = (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
-    best = _untangled_split(information, smallest, space)
-    if plain.any():
-        best = best.replace_where(_split(information, smallest, np.zeros(len(plain)), estimate, space), plain)
-    rest = np.flatnonzero(~plain)
-    for beta in MIXING_LADDER:
+    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), estimate, space)
+    for beta in MIXING_LADDER[1:]:
+        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
         if not len(rest):
             break
-        part = _Estimate(*(getattr(estimate, n)[rest] for n in _Estimate.__dataclass_fields__))
+        part = estimate.select(rest)
         tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), part, space)
         better = tried.loss < 0.9 * best.loss[rest]
-        chosen = np.zeros(len(plain), dtype=bool)
-        chosen[rest[better]] = True
-        best = best.replace_where(_scatter(tried, rest, len(plain)), chosen)
-        rest = rest[best.loss[rest] > _NEGLIGIBLE_LOSS * max_cost / len(plain)]
+        best = best.replace(tried, rest, better)
+    rest = np.flatnonzero(np.isinf(best.loss))
+    if len(rest):
+        fallback = _untangled_split(information[rest], smallest[rest], space)
+        best = best.replace(fallback, rest, np.ones(len(rest), dtype=bool))
     return best
-
-
-def _scatter(split: _Split, at: Array, count: int) -> _Split:
-    def spread(a: Array) -> Array:
-        full = np.zeros((count, *a.shape[1:]))
-        full[at] = a
-        return full
-
-    return _Split(*(spread(getattr(split, n)) for n in _Split.__dataclass_fields__))
 
 
 def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate, space: Space) -> _Split:

@@ -23,7 +23,7 @@ _CROSS = np.array(
     [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]]
 )
 _MAX_STEPS = 30
-_MAX_FACTORISATIONS = 6
+_MAX_FACTORISATIONS = 3
 _DAMPING = (1e-14, 1e-5, 1e-1)
 """Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
 
