@@ -3,12 +3,16 @@
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
 from gtsam_sdp.certify import certify
+from gtsam_sdp.chordal.conic import ConicProblem
+from gtsam_sdp.chordal.solution import SdpSolution
+from gtsam_sdp.chordal.tree import Clique, CliqueTree
 from gtsam_sdp.datasets import load_g2o
 from gtsam_sdp.errors import (
     DatasetError,
     GtsamSdpError,
     InvalidGraphError,
     InvalidTermError,
+    ProblemTooLargeError,
     SuspiciousInputWarning,
     UnsupportedFactorError,
     UnsupportedNoiseError,
@@ -16,12 +20,17 @@ from gtsam_sdp.errors import (
 from gtsam_sdp.factors.check import check_term
 from gtsam_sdp.factors.registry import register_term, unregister_term
 from gtsam_sdp.qcqp import Constraint, Qcqp
+from gtsam_sdp.relax import Relaxation, relax
+from gtsam_sdp.solve import Solution, Stage, refine
 from gtsam_sdp.terms import Exactness, Residual, Term
 from gtsam_sdp.variables import Layout
 
 __all__ = [
     "Certificate",
     "CertificateStatus",
+    "Clique",
+    "CliqueTree",
+    "ConicProblem",
     "Constraint",
     "DatasetError",
     "Exactness",
@@ -31,8 +40,13 @@ __all__ = [
     "InvalidGraphError",
     "InvalidTermError",
     "Layout",
+    "ProblemTooLargeError",
     "Qcqp",
+    "Relaxation",
     "Residual",
+    "SdpSolution",
+    "Solution",
+    "Stage",
     "SuspiciousInputWarning",
     "Term",
     "UnsupportedFactorError",
@@ -40,7 +54,9 @@ __all__ = [
     "certify",
     "check_term",
     "load_g2o",
+    "refine",
     "register_term",
+    "relax",
     "unregister_term",
 ]
 __version__ = VERSION

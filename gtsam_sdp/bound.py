@@ -63,9 +63,23 @@ def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> Array:
     return (products + products.conj().swapaxes(1, 2)) / 2
 
 
-def certificate_matrix(qcqp: Qcqp, multipliers: Array) -> sp.csc_array:
-    """S = Q - blkdiag(Lambda), (n, n)."""
-    return (qcqp.Q - _block_diagonal(qcqp, multipliers)).tocsc()
+@dataclass(frozen=True)
+class PairTerms:
+    """Multipliers of the convex hull of SO(3) for pairs of rotations: <matrix, Y Y^T> + trace >= 0 on the feasible set.
+
+    Attributes:
+        matrix: sum of the K*(W), half of each in its two mirrored places, (n, n).
+        trace: sum of the traces of the W.
+    """
+
+    matrix: sp.csc_array
+    trace: float
+
+
+def certificate_matrix(qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> sp.csc_array:
+    """S = Q - blkdiag(Lambda), less what pairs of rotations contribute, (n, n)."""
+    S = qcqp.Q - _block_diagonal(qcqp, multipliers)
+    return (S if pairs is None else S - pairs.matrix).tocsc()
 
 
 def _block_diagonal(qcqp: Qcqp, blocks: Array) -> sp.csc_array:
@@ -96,9 +110,11 @@ class _Bordered:
     constrained: Array
 
     @classmethod
-    def split(cls, qcqp: Qcqp, multipliers: Array) -> _Bordered:
+    def split(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> _Bordered:
         """S of multipliers, split."""
-        S = certificate_matrix(qcqp, multipliers)
+        S = certificate_matrix(qcqp, multipliers, pairs)
+        magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
+        magnitude = magnitude if pairs is None else magnitude + abs(pairs.matrix)
         count = qcqp.rank
         border = np.zeros(qcqp.size, dtype=bool)
         starts = qcqp.coordinates.position[qcqp.coordinates.references]
@@ -108,7 +124,7 @@ class _Bordered:
         constrained[(qcqp.blocks[:, None] + np.arange(count)).ravel()] = 1.0
         return cls(
             S=S,
-            magnitude=(qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))).tocsc(),
+            magnitude=magnitude.tocsc(),
             errors=_coefficient_errors(qcqp),
             inner=inner,
             border=np.flatnonzero(border),
@@ -135,7 +151,9 @@ class _Bordered:
         return self.real(self.errors * (self.magnitude @ wide))
 
 
-def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = False) -> VerifiedBound:
+def verify_bound(
+    qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = False, pairs: PairTerms | None = None
+) -> VerifiedBound:
     """A proven lower bound of the cost over the feasible set, from multipliers and a nearly optimal Y.
 
     Neither multipliers nor Y are trusted: poor ones give a poor bound, never a wrong one.
@@ -144,13 +162,15 @@ def verify_bound(qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = Fals
         qcqp: the problem, in centred coordinates.
         multipliers: Hermitian, (k, rank, rank).
         Y: where the multipliers were taken, (n, rank).
+        pairs: multipliers of pairs of rotations.
         quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.
     """
-    bordered = _Bordered.split(qcqp, multipliers)
+    bordered = _Bordered.split(qcqp, multipliers, pairs)
+    loss = 0.0 if pairs is None else pairs.trace
     traces = np.trace(multipliers, axis1=1, axis2=2).real
-    base = math.fsum([qcqp.constant, *traces.tolist()])
+    base = math.fsum([qcqp.constant, -loss, *traces.tolist()])
     diagonals = np.abs(np.einsum("kii->ki", multipliers))
-    constant_error = 8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant))
+    constant_error = 8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
     constant_error += _COEFFICIENT_ERROR * qcqp.constant_magnitude
     rows = int(bordered.constrained[bordered.inner].sum())
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
+from gtsam_sdp.chordal.tree import CliqueTree
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import InvalidTermError
 from gtsam_sdp.factors.build import build_terms
@@ -21,12 +22,13 @@ from gtsam_sdp.lowrank.polish import polish
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
+from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import percent
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import COST_FLOOR, FAR_FROM_OPTIMUM, POLISHING_GAIN, TERM_VIOLATION
 from gtsam_sdp.variables import Array
 
-Method = Literal["auto", "multipliers"]
+Method = Literal["auto", "multipliers", "chordal"]
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +51,8 @@ def certify(
         graph: the graph that was optimised; it is not changed.
         values: the solution, usually the result of an optimizer; it is not changed.
         tolerance: largest relative gap that counts as CERTIFIED.
-        method: "multipliers" needs no SDP solver; "auto" chooses.
+        method: "multipliers" needs no SDP solver; "chordal" takes multipliers from the semidefinite relaxation on the
+            cliques of the Bayes tree, which takes longer and can prove more; "auto" is "multipliers".
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
             as 0 in the bound and keep their cost, so the bound stays valid.
         verbose: show the steps as they are done.
@@ -59,8 +62,8 @@ def certify(
         InvalidGraphError: the graph or the values cannot be used.
         InvalidTermError: a term registered by the user is above the cost of its factor.
     """
-    if method not in ("auto", "multipliers"):
-        raise ValueError(f'method must be "auto" or "multipliers", not {method!r}.')
+    if method not in ("auto", "multipliers", "chordal"):
+        raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
     with showing_progress(verbose):
@@ -72,6 +75,11 @@ def certify(
         clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
         if not terms:
             evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
+            return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+        if method == "chordal":
+            solution = Relaxation(reading, terms, CliqueTree.build(terms, reading.layout), True).solve()
+            clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
+            evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
             return _conclude(graph, values, reading, table, evidence, tolerance, clock)
         coordinates = centred_coordinates(reading, terms, allow_free=on_unsupported == "drop")
         qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
@@ -94,7 +102,7 @@ class _Evidence:
 
 def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: _Clock) -> _Evidence:
     """Verifies the multipliers at Y, and once more after polishing where that can still gain something."""
-    size = _size(qcqp, Y)
+    size = qcqp.term_size(Y)
     scale = max(cost, COST_FLOOR * size)
     lifted = qcqp.cost(Y)
     bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
@@ -107,12 +115,6 @@ def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock:
     better = verify_bound(qcqp, closed_form_multipliers(qcqp, polished.Y), polished.Y)
     clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
     return _Evidence(max(bound, better, key=lambda b: b.value), size, "multipliers, polished")
-
-
-def _size(qcqp: Qcqp, Y: Array) -> float:
-    """Size of the terms before they cancel: <|Q|, |Y| |Y|^T> + |constants|, translations relative to the estimate."""
-    lengths = np.linalg.norm(Y, axis=1)
-    return float(lengths @ (qcqp.magnitude @ lengths)) + qcqp.constant_magnitude
 
 
 def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:

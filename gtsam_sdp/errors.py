@@ -39,6 +39,10 @@ class InvalidTermError(GtsamSdpError, ValueError):
     """A registered term is malformed, or above the cost of its factor, so that a bound made of it would be wrong."""
 
 
+class ProblemTooLargeError(GtsamSdpError):
+    """The predicted cost of a computation is beyond the machine; says what to use instead."""
+
+
 class BackendNotInstalledError(GtsamSdpError, ImportError):
     """An optional package that was asked for is not installed."""
 

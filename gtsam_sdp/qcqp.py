@@ -124,6 +124,11 @@ class Qcqp:
         """<Q, Y Y^H> + constant."""
         return float(np.vdot(Y, self.Q @ Y).real) + self.constant
 
+    def term_size(self, Y: Array) -> float:
+        """Size of the terms before they cancel: <|Q|, |Y| |Y|^T> + |constants|."""
+        lengths = np.linalg.norm(Y, axis=1)
+        return float(lengths @ (self.magnitude @ lengths)) + self.constant_magnitude
+
     def violation(self, Y: Array) -> float:
         """Largest entry of B B^H - I over the rotation blocks B of Y."""
         blocks = Y[self.blocks[:, None] + np.arange(self.rank)]

@@ -41,3 +41,6 @@ FAR_FROM_OPTIMUM = 1e-3
 
 POLISHING_GAIN = 0.1
 """Polishing is worth its time if it may close this share of the gap, and of the tolerance."""
+
+MAX_CONIC_BYTES = 8e9
+"""Predicted memory of an interior-point method above which it is not started."""

@@ -179,6 +179,12 @@ class Layout:
     def _world_start(self) -> int:
         return self.world if self.world >= 0 else self.size
 
+    def translation_rows(self, number: int) -> range:
+        """Rows of a variable's translation or vector, by number."""
+        first = int(self.translation[number])
+        length = int(self.lengths[number])
+        return range(first, first + max(1, -(-length // self.space.dimension))) if first >= 0 else range(0)
+
     @cached_property
     def row_variable(self) -> Array:
         """Number of the variable that owns each row, (size,); the number of variables for the world frame."""

@@ -172,3 +172,57 @@ def scaled_lengths(
 
 def _stretched(pose: Any, factor: float) -> Any:
     return type(pose)(pose.rotation(), pose.translation() * factor)
+
+
+class LibstdcxxNormal:
+    """std::normal_distribution<double> of libstdc++ on std::mt19937: the polar method on 53-bit uniforms."""
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.MT19937()
+        self._bits._legacy_seeding(seed)  # type: ignore[attr-defined]
+        self._saved: float | None = None
+
+    def _uniform(self) -> float:
+        low, high = (int(x) for x in self._bits.random_raw(2))
+        return (low + high * 2.0**32) / 2.0**64
+
+    def __call__(self) -> float:
+        if self._saved is not None:
+            value, self._saved = self._saved, None
+            return value
+        while True:
+            x, y = 2 * self._uniform() - 1, 2 * self._uniform() - 1
+            r2 = x * x + y * y
+            if 0 < r2 <= 1:
+                break
+        factor = np.sqrt(-2 * np.log(r2) / r2)
+        self._saved = x * factor
+        return y * factor
+
+
+def split_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """The published ring with rotations and positions under keys of their own (R: count keys, t: count keys).
+
+    FrobeniusBetweenFactorRot3 and RelativeTranslationFactor3 between neighbours, seed 42.
+    """
+    normal = LibstdcxxNormal(42)
+    poses = []
+    for i in range(count):
+        a = 2 * np.pi * i / count
+        turn = gtsam.Rot3.Rz(a + np.pi / 2).compose(gtsam.Rot3.Ry(0.12 * np.cos(2 * a)))
+        turn = turn.compose(gtsam.Rot3.Rx(0.15 * np.sin(a)))
+        poses.append(gtsam.Pose3(turn, np.array([5 * np.cos(a), 5 * np.sin(a), 0.5 * np.sin(2 * a)])))
+    poses = [poses[0].between(pose) for pose in poses]
+    graph = gtsam.NonlinearFactorGraph()
+    model = gtsam.noiseModel.Isotropic.Variance(3, 1 / kappa)
+    for i, j in ring_edges(count):
+        step = poses[i].between(poses[j])
+        noise = np.array([[normal(), normal()] for _ in range(3)])  # axis by axis: rotation, then translation
+        turn, move = noise[:, 0] / np.sqrt(2 * kappa), noise[:, 1] / np.sqrt(tau)
+        measured = step.rotation().compose(gtsam.Rot3.Expmap(turn))
+        graph.add(gtsam.FrobeniusBetweenFactorRot3(i, j, measured, model))
+        graph.add(gtsam.RelativeTranslationFactor3(i, count + i, count + j, step.translation() + move, tau))
+    values = to_values((k, p.rotation()) for k, p in enumerate(poses))
+    for k, pose in enumerate(poses):
+        values.insert(count + k, pose.translation())
+    return graph, values

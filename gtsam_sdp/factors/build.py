@@ -11,9 +11,12 @@ from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms
 
 
-def build_terms(reading: Reading) -> Sequence[Terms]:
-    """Terms of all factors that are not dropped and not hard, tangent at the reading's estimate."""
-    lifting = Lifting(reading.layout, reading.estimate, reading.cost)
+def build_terms(reading: Reading, *, at_measurements: bool = False) -> Sequence[Terms]:
+    """Terms of all factors that are not dropped and not hard.
+
+    They touch the cost at the reading's estimate, or, `at_measurements`, where each factor's error is zero.
+    """
+    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

@@ -26,14 +26,21 @@ def _information(group: FactorGroup, space: Space) -> Array:
     return group.information[:, order[:, None], order]
 
 
+def _errors(lifting: Lifting, measured: Array, rotation: Array, moved: Array) -> tuple[Array, Array]:
+    """E and e of relative poses where the terms touch the cost: at the estimate, or at zero error."""
+    if lifting.at_measurements:
+        identity = np.eye(measured.shape[1], dtype=measured.dtype)
+        return np.broadcast_to(identity, measured.shape), np.zeros_like(moved)
+    return adjoint(measured) @ rotation, transform(adjoint(measured), moved)
+
+
 def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     layout, space = lifting.layout, lifting.layout.space
     first, second = group.numbers[:, 0], group.numbers[:, 1]
     measured, offset = _measured(group, space, "measured")
     frame = adjoint(lifting.rotations(first))
-    relative = adjoint(measured) @ frame @ lifting.rotations(second)
-    moved = lifting.translations(second) - lifting.translations(first)
-    e = transform(adjoint(measured), transform(frame, moved) - offset)
+    moved = transform(frame, lifting.translations(second) - lifting.translations(first)) - offset
+    relative, e = _errors(lifting, measured, frame @ lifting.rotations(second), moved)
     form = pose_form(_information(group, space), measured, offset, relative, e, lifting.max_cost, space)
     return Terms(
         factor=group.index,
@@ -52,8 +59,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
     layout, space = lifting.layout, lifting.layout.space
     second = group.numbers[:, 0]
     measured, position = _measured(group, space, "prior")
-    relative = adjoint(measured) @ lifting.rotations(second)
-    e = transform(adjoint(measured), lifting.translations(second) - position)
+    relative, e = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
     form = pose_form(
         _information(group, space), measured, np.zeros_like(position), relative, e, lifting.max_cost, space
     )

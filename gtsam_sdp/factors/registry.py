@@ -85,11 +85,14 @@ class Lifting:
         layout: rows of every variable.
         estimate: Y of the user's values, (size, rows).
         max_cost: cost of the user's values: a term has to be a lower bound only where no factor costs more.
+        at_measurements: touch each factor's cost where its error is zero, and not at the estimate: for a search that
+            must not depend on where it starts.
     """
 
     layout: Layout
     estimate: Array
     max_cost: float
+    at_measurements: bool = False
 
     def rotations(self, numbers: Array) -> Array:
         """R of variables (WORLD: the identity), (m, rows, rows)."""

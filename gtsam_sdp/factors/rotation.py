@@ -14,7 +14,10 @@ from gtsam_sdp.variables import Array, Layout, Space
 def rotation_terms(group: FactorGroup, lifting: Lifting, first: Array, second: Array, measured: Array) -> Terms:
     """Terms of 1/2 |Log(measured^T R_first^T R_second)|^2 in the group's information."""
     space = lifting.layout.space
-    relative = adjoint(measured) @ adjoint(lifting.rotations(first)) @ lifting.rotations(second)
+    if lifting.at_measurements:
+        relative = np.broadcast_to(np.eye(space.rows, dtype=space.dtype), measured.shape)
+    else:
+        relative = adjoint(measured) @ adjoint(lifting.rotations(first)) @ lifting.rotations(second)
     form = rotation_form(group.information, measured, relative, space)
     return Terms(
         factor=group.index,

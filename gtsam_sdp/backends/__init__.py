@@ -1,0 +1,1 @@
+"""Solvers for conic problems: one file each, one class each."""

@@ -1,0 +1,1 @@
+"""The semidefinite relaxation, decomposed on the cliques of GTSAM's Bayes tree."""

@@ -1,0 +1,69 @@
+"""A solved relaxation: what the solver said, what was verified, and the way back to values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.backends.base import SolverStatus
+from gtsam_sdp.bound import VerifiedBound
+from gtsam_sdp.variables import Array, Layout
+
+
+@dataclass(frozen=True)
+class SdpSolution:
+    """Solution of the clique-decomposed relaxation.
+
+    Attributes:
+        status: how the solver ended; it proves nothing.
+        message: the solver's own word for it.
+        objective: the solver's value of the relaxation, in the unit of graph.error; not verified.
+        bound: the verified lower bound from the solver's multipliers, with what it gave away.
+        clique_matrices: Gram matrices of the cliques in clique coordinates.
+        eigenvalue_ratios: lambda_d / lambda_(d+1) of each, large where the relaxation is tight, (c,).
+        multipliers: of the rotations' orthogonality, by first raw row.
+        size: of the terms before they cancel, see `Certificate.relative_gap`.
+        Y: recovered matrix, raw rows, rotations projected, (raw, rows).
+        layout: rows of the variables.
+        iterations: of the solver.
+        timings: seconds of each step.
+    """
+
+    status: SolverStatus
+    message: str
+    objective: float
+    bound: VerifiedBound
+    clique_matrices: tuple[Array, ...]
+    eigenvalue_ratios: Array
+    multipliers: Mapping[int, Array]
+    size: float
+    Y: Array
+    layout: Layout
+    iterations: int
+    timings: Mapping[str, float]
+
+    @property
+    def lower_bound(self) -> float:
+        """No values cost less; proven, rounding errors included."""
+        return float(self.bound.value)
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether every clique matrix has rank d up to 1e-5."""
+        return bool((self.eigenvalue_ratios > 1e5).all())
+
+    def recover(self) -> gtsam.Values:
+        """Values nearest to the relaxation's solution; optimise the graph from them."""
+        return self.layout.unlift(self.Y)
+
+    def __str__(self) -> str:
+        tight = np.count_nonzero(self.eigenvalue_ratios > 1e5)
+        return (
+            f"SdpSolution: {self.message} after {self.iterations} iterations\n"
+            f"  verified bound {self.lower_bound:.10g} (the solver says {self.objective:.10g})\n"
+            f"  {tight} of {len(self.eigenvalue_ratios)} cliques are tight\n"
+            f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self.timings.items())}"
+        )

@@ -1,0 +1,175 @@
+"""The clique tree: which variables meet in one clique of GTSAM's Bayes tree, and how cliques hang together.
+
+A symmetric matrix with the sparsity of the eliminated graph is positive semidefinite iff it is a sum of positive
+semidefinite matrices, one on the rows of each clique (Agler, Helton, McCullough, Rodman, "Positive semidefinite
+matrices with a given sparsity pattern", Linear Algebra Appl. 107, 1988; Vandenberghe, Andersen, "Chordal graphs and
+semidefinite optimization", 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.errors import InvalidGraphError, format_key
+from gtsam_sdp.terms import Terms
+from gtsam_sdp.variables import Array, Layout
+
+OrderingChoice = Literal["metis", "colamd"] | gtsam.Ordering
+
+
+@dataclass(frozen=True)
+class Clique:
+    """Variables by number; the world frame has the number of variables as its own.
+
+    Attributes:
+        frontals: variables that are eliminated here.
+        separator: variables shared with the parent.
+        parent: index of the parent clique, -1 for a root.
+    """
+
+    frontals: tuple[int, ...]
+    separator: tuple[int, ...]
+    parent: int
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All variables: frontals, then separator."""
+        return self.frontals + self.separator
+
+
+@dataclass(frozen=True)
+class CliqueTree:
+    """Cliques of the eliminated graph, parents before children; a forest if the graph has several components.
+
+    Attributes:
+        cliques: the cliques.
+        home: for each variable the clique where it is frontal, -1 if no term holds it.
+    """
+
+    cliques: tuple[Clique, ...]
+    home: Array
+
+    @classmethod
+    def build(cls, terms: Sequence[Terms], layout: Layout, ordering: OrderingChoice = "metis") -> CliqueTree:
+        """Eliminates the graph of the terms symbolically with GTSAM.
+
+        Args:
+            terms: the terms, one symbolic factor each.
+            layout: rows of the variables.
+            ordering: "metis", "colamd", or an ordering of the graph's keys.
+
+        Raises:
+            InvalidGraphError: an ordering that misses keys.
+        """
+        groups = variable_groups(terms, layout)
+        symbolic = gtsam.SymbolicFactorGraph()
+        for group in groups:
+            symbolic.push_back(gtsam.SymbolicFactor.FromKeys(list(group)))
+        tree = symbolic.eliminateMultifrontal(_ordering(symbolic, layout, ordering))
+        return cls._walk(tree, len(layout.keys) + 1)
+
+    @classmethod
+    def _walk(cls, tree: gtsam.SymbolicBayesTree, count: int) -> CliqueTree:
+        cliques: list[Clique] = []
+        home = np.full(count, -1)
+        waiting = [(root, -1) for root in reversed(tree.roots())]
+        while waiting:  # a chain is thousands of cliques deep: no recursion
+            node, parent = waiting.pop()
+            conditional = node.conditional()
+            keys = tuple(int(k) for k in conditional.keys())
+            split = conditional.nrFrontals()
+            home[list(keys[:split])] = len(cliques)
+            waiting.extend((node[i], len(cliques)) for i in range(node.nrChildren()))
+            cliques.append(Clique(keys[:split], keys[split:], parent))
+        return cls(tuple(cliques), home)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Number of variables in each clique, (c,)."""
+        return np.array([len(c.members) for c in self.cliques])
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of cliques on the longest way from a root to a leaf."""
+        depths: list[int] = []
+        for clique in self.cliques:
+            depths.append(1 if clique.parent < 0 else depths[clique.parent] + 1)
+        return max(depths, default=0)
+
+    def homes(self, members: Array) -> Array:
+        """The clique that holds all of each row's variables (-1 pads), (m, s) -> (m,): the deepest of their homes."""
+        return np.where(members >= 0, self.home[members], -1).max(axis=1)
+
+    def check(self) -> None:
+        """Running intersection: a separator lies in the parent, and every variable is frontal in one clique."""
+        seen: set[int] = set()
+        for clique in self.cliques:
+            assert not seen & set(clique.frontals), "a variable is frontal twice"
+            seen |= set(clique.frontals)
+            if clique.parent >= 0:
+                assert set(clique.separator) <= set(self.cliques[clique.parent].members), "separator not in the parent"
+            else:
+                assert not clique.separator, "a root with a separator"
+
+    def __str__(self) -> str:
+        sizes = np.bincount(self.sizes)
+        counts = ", ".join(f"{n} of {size}" for size, n in enumerate(sizes) if n)
+        roots = sum(c.parent < 0 for c in self.cliques)
+        return (
+            f"CliqueTree: {len(self.cliques)} cliques, {roots} root(s), depth {self.depth}, "
+            f"largest {self.sizes.max(initial=0)} variables\n  cliques by size: {counts}"
+        )
+
+
+def variable_groups(terms: Sequence[Terms], layout: Layout) -> list[tuple[int, ...]]:
+    """Distinct sets of variables that terms hold, the world frame as the number of variables."""
+    found: dict[tuple[int, ...], None] = {}
+    for batch in terms:
+        for row in np.unique(np.sort(term_members(batch, layout), axis=1), axis=0):
+            found.setdefault(tuple(dict.fromkeys(int(v) for v in row if v >= 0)), None)
+    return list(found)
+
+
+def term_members(batch: Terms, layout: Layout) -> Array:
+    """Variables of each term, (m, s), padded with -1; the world frame is the number of variables."""
+    rows = np.concatenate([batch.rotations, batch.translations], axis=1)
+    members = layout.row_variable[rows]
+    if batch.offset is not None:
+        members = np.concatenate([members, np.full((len(members), 1), len(layout.keys))], axis=1)
+    return members
+
+
+def _ordering(symbolic: gtsam.SymbolicFactorGraph, layout: Layout, ordering: OrderingChoice) -> gtsam.Ordering:
+    if isinstance(ordering, gtsam.Ordering):
+        return _given_ordering(symbolic, layout, ordering)
+    if ordering == "metis" and len(layout.keys) > 1:
+        return gtsam.Ordering.MetisSymbolicFactorGraph(symbolic)
+    if ordering in ("metis", "colamd"):
+        return gtsam.Ordering.ColamdSymbolicFactorGraph(symbolic)
+    raise ValueError(f'ordering must be "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
+
+
+def _given_ordering(symbolic: gtsam.SymbolicFactorGraph, layout: Layout, ordering: gtsam.Ordering) -> gtsam.Ordering:
+    """The user's ordering in numbers of variables; the world frame goes last."""
+    keys = [int(ordering.at(i)) for i in range(ordering.size())]
+    needed = {int(key) for key in symbolic.keys()}
+    missing = {int(layout.keys[n]) for n in needed if n < len(layout.keys)} - set(keys)
+    if missing:
+        raise InvalidGraphError(
+            f"The ordering misses {len(missing)} key(s) of the graph, the first is {format_key(min(missing))}. "
+            'Give an ordering of all keys, or "metis" or "colamd".'
+        )
+    result = gtsam.Ordering()
+    for key in keys:
+        number = int(np.searchsorted(layout.keys, np.uint64(key)))
+        if number in needed and layout.keys[number] == key:
+            result.push_back(number)
+    if len(layout.keys) in needed:
+        result.push_back(len(layout.keys))
+    return result
