@@ -175,7 +175,10 @@ def verify_bound(
     rows = int(bordered.constrained[bordered.inner].sum())
 
     def attempt(shift: float) -> VerifiedBound | None:
-        proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
+        if not len(bordered.inner):
+            proof = PositiveDefinite(np.zeros(0), None)
+        else:
+            proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
         if proof is None:
             return None
         gain, error = _schur_complement(qcqp, bordered, proof, Y, shift)
@@ -184,7 +187,8 @@ def verify_bound(
         return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, max(-gain, 0.0), rounding, 1)
 
     turning = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    scale = float(np.median(qcqp.magnitude.diagonal()[turning])) if turning.size else 0.0
+    sums = (bordered.magnitude @ np.ones(qcqp.size))[turning]  # rotation factors alone have no diagonal in Q
+    scale = float(np.median(sums)) if turning.size else 0.0
     ceiling = max(base, 0.0) / max(rows, 1)
     return _smallest_shift(attempt, scale, ceiling, quick)
 
@@ -196,7 +200,7 @@ def _smallest_shift(
     found = attempt(0.0)
     attempts = 1
     shift, failed = 1e-13 * scale, 0.0
-    while not quick and found is None and shift <= max(ceiling, 1e-12 * scale):
+    while not quick and found is None and 0 < shift <= max(ceiling, 1e-12 * scale):
         found = attempt(shift)
         attempts += 1
         if found is None:

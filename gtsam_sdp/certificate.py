@@ -92,8 +92,7 @@ class Certificate:
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / max(cost, 1e-13 m), m the size of the terms before they cancel: independent of units, and
-            finite for noise-free data.
+        relative_gap: gap / cost, and 0 where every factor's cost is zero up to rounding (noise-free data).
         tolerance: largest relative gap that counts as CERTIFIED.
         method: how the multipliers were found: "multipliers" (closed form) or "multipliers, polished".
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.

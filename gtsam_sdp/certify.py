@@ -16,7 +16,7 @@ from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
 from gtsam_sdp.chordal.tree import CliqueTree
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import InvalidTermError
+from gtsam_sdp.errors import GtsamSdpError, InvalidTermError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.polish import polish
 from gtsam_sdp.progress import showing_progress
@@ -25,7 +25,7 @@ from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import percent
 from gtsam_sdp.terms import Exactness, Terms
-from gtsam_sdp.tolerances import COST_FLOOR, FAR_FROM_OPTIMUM, POLISHING_GAIN, TERM_VIOLATION
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, NOISE_FLOOR, POLISHING_GAIN, TERM_VIOLATION, ZERO_COST
 from gtsam_sdp.variables import Array
 
 Method = Literal["auto", "multipliers", "chordal"]
@@ -75,17 +75,17 @@ def certify(
         clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
         if not terms:
             evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
-            return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+            return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
         if method == "chordal":
             solution = Relaxation(reading, terms, CliqueTree.build(terms, reading.layout), True).solve()
             clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
             evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
-            return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+            return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
         coordinates = centred_coordinates(reading, terms, allow_free=on_unsupported == "drop")
         qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
         clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
         evidence = _gather_evidence(qcqp, coordinates.reduce(reading.estimate), reading.cost, tolerance, clock)
-        return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+        return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
 
 
 _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
@@ -103,7 +103,7 @@ class _Evidence:
 def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: _Clock) -> _Evidence:
     """Verifies the multipliers at Y, and once more after polishing where that can still gain something."""
     size = qcqp.term_size(Y)
-    scale = max(cost, COST_FLOOR * size)
+    scale = max(cost, NOISE_FLOOR * size)
     lifted = qcqp.cost(Y)
     bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
     clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
@@ -138,14 +138,12 @@ def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
 
 
 def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:
-    """A term above its factor's cost by more than rounding would make the bound wrong: refuse it."""
-    suspects = np.flatnonzero(contribution < -1e-9 * reading.costs)
+    """A user's term above its factor's cost by more than rounding would make the bound wrong: refuse it."""
+    own = np.searchsorted(reading.table.index, [user.index for user in reading.user_factors])
+    suspects = own[contribution[own] < -1e-9 * reading.costs[own]]
     if not len(suspects):
         return
-    size = np.zeros(int(reading.table.index[-1]) + 1)
-    for batch in terms:
-        size += np.bincount(batch.factor, batch.size(reading.estimate, reading.layout.world), minlength=len(size))
-    excess = -contribution[suspects] - TERM_VIOLATION * size[reading.table.index[suspects]]
+    excess = -contribution[suspects] - TERM_VIOLATION * _sizes(reading, terms)[suspects]
     worst = int(np.argmax(excess))
     if excess[worst] > 0:
         position = int(suspects[worst])
@@ -160,6 +158,7 @@ def _conclude(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
     reading: Reading,
+    terms: Sequence[Terms],
     table: FactorTerms,
     evidence: _Evidence,
     tolerance: float,
@@ -167,21 +166,23 @@ def _conclude(
 ) -> Certificate:
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
     cost, bound = reading.cost, evidence.bound
-    scale = max(cost, COST_FLOOR * evidence.size)
     value = float(bound.value)
-    assert value <= cost + 1e-6 * scale, "a verified bound is above the cost of a feasible point"
+    if value > cost * (1 + 1e-6) + 1e-8 * evidence.size and not reading.hard:
+        raise GtsamSdpError(
+            "A verified bound is above the cost of a feasible point: please report this graph as a bug."
+        )
     lower_bound = min(max(value, 0.0), cost)
     gap = cost - lower_bound
-    relative_gap = gap / scale if gap > 0 else 0.0
-    # a cost below its own rounding is zero; a larger one needs a bound that is more than the trivial one
-    if relative_gap <= tolerance and (lower_bound > 0 or cost <= _ZERO * evidence.size):
+    relative_gap = 0.0 if gap <= 0 or _is_zero(reading, terms) else gap / cost
+    if relative_gap <= tolerance:
         status = CertificateStatus.CERTIFIED
     else:
         status = CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE
+    scale = max(cost, np.finfo(float).tiny)
     if status is CertificateStatus.CERTIFIED:
-        stationarity = min(bound.decrease, cost) / scale if scale else 0.0
+        stationarity = min(bound.decrease, cost) / scale if relative_gap else 0.0
     else:
-        stationarity = _gain_of_an_iteration(graph, values, cost) / scale if scale else 0.0
+        stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
     return Certificate(
         status=status,
@@ -200,8 +201,19 @@ def _conclude(
     )
 
 
-_ZERO = 1e-17
-"""Share of the terms' size below which a cost is zero up to rounding."""
+def _is_zero(reading: Reading, terms: Sequence[Terms]) -> bool:
+    """Whether every factor's own cost is zero up to rounding: its residual is below 1e-9 of what it measures."""
+    if reading.dropped and any(reading.costs[np.searchsorted(reading.table.index, o.index)] for o in reading.dropped):
+        return False
+    return bool((reading.costs <= ZERO_COST * _sizes(reading, terms)).all())
+
+
+def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
+    """Size of each factor's terms before they cancel, (f,)."""
+    size = np.zeros(int(reading.table.index[-1]) + 1)
+    for batch in terms:
+        size += np.bincount(batch.factor, batch.size(reading.estimate, reading.layout.world), minlength=len(size))
+    return size[reading.table.index]
 
 
 def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
@@ -230,7 +242,10 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus) -> 
     if stationarity > FAR_FROM_OPTIMUM:
         notes.append("the values are not a local optimum: optimise first, then certify")
     elif status is CertificateStatus.INCONCLUSIVE:
-        notes.append("the values may be a local minimum that is not the best: try other starts and compare costs")
+        notes.append(
+            "the values may be a local minimum that is not the best, or the relaxation not tight: "
+            "try gtsam_sdp.refine, or other starts"
+        )
     return tuple(notes)
 
 

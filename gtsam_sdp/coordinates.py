@@ -288,15 +288,41 @@ def _translation_rows(layout: Layout) -> Array:
     return is_translation
 
 
-def _links(terms: Sequence[Terms], *, translations_only: bool) -> tuple[Array, Array]:
+def _links(terms: Sequence[Terms]) -> tuple[Array, Array]:
     """Pairs of raw rows that share a term: its first row with each other one."""
     ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
     for batch in terms:
-        parts = [batch.translations] if translations_only else [batch.rotations, batch.translations]
-        rows = np.concatenate(parts, axis=1)
+        rows = np.concatenate([batch.rotations, batch.translations], axis=1)
         ends.extend(rows[:, [0, column]] for column in range(1, rows.shape[1]))
     pairs = np.concatenate(ends)
     return pairs[:, 0], pairs[:, 1]
+
+
+def _translation_links(terms: Sequence[Terms]) -> tuple[Array, Array]:
+    """Pairs of translation rows that meet in one row of a term's points."""
+    ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
+    for batch in terms:
+        for columns in _involved(batch):
+            ends.extend(batch.translations[:, [columns[0], column]] for column in columns[1:])
+    pairs = np.concatenate(ends)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _points(batch: Terms) -> Array:
+    """The points of a batch in which translations take part."""
+    return np.flatnonzero(_uses(batch).any(axis=1))
+
+
+def _involved(batch: Terms) -> list[Array]:
+    """For each point in which translations take part, the columns of those that do."""
+    return [np.flatnonzero(row) for row in _uses(batch) if row.any()]
+
+
+def _uses(batch: Terms) -> Array:
+    """Whether a translation takes part in a point for any of the factors, (q, t)."""
+    if not batch.combination.size:
+        return np.zeros((0, 0), dtype=bool)
+    return np.abs(batch.combination).reshape(-1, *batch.combination.shape[-2:]).max(axis=0) > 0
 
 
 def _label(size: int, first: Array, second: Array) -> Array:
@@ -309,11 +335,11 @@ def _components(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> tuple[Ar
 
     Components without any rotation get -1: their translations are counted from the origin.
     """
-    first, second = _links(terms, translations_only=False)
+    first, second = _links(terms)
     owner = layout.row_variable
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     world_links = np.concatenate(
-        [hard.turned, hard.rows, *(b.translations[:, 0] for b in terms if b.offset is not None)]
+        [hard.turned, hard.rows, *(_first_rows(b) for b in terms if b.offset is not None)]
     ).astype(np.intp)
     first = np.concatenate([first, np.arange(layout.size), world_links])
     second = np.concatenate([second, starts[owner], np.full(len(world_links), max(layout.world, 0))])
@@ -329,12 +355,17 @@ def _components(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> tuple[Ar
     return known[label], references
 
 
+def _first_rows(batch: Terms) -> Array:
+    rows = np.concatenate([batch.rotations, batch.translations], axis=1)
+    return rows[:, 0] if rows.shape[1] else np.zeros(0, dtype=np.intp)
+
+
 def _touched(layout: Layout, terms: Sequence[Terms]) -> Array:
     """Whether a raw row takes part in a term with a weight, (raw,)."""
     touched = np.zeros(layout.size, dtype=bool)
     count = layout.space.rows
     for batch in terms:
-        active = np.abs(batch.matrix).max(axis=2) > 0
+        active = np.abs(batch.matrix).max(axis=2, initial=0.0) > 0
         turning = batch.matrix.shape[1] - batch.combination.shape[-2]
         for slot in range(batch.rotations.shape[1]):
             used = active[:, slot * count : (slot + 1) * count].any(axis=1)
@@ -346,14 +377,13 @@ def _touched(layout: Layout, terms: Sequence[Terms]) -> Array:
 
 def _anchors(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> Array:
     """For each translation that may be shifted together with others at no cost, the first of them; else -1, (raw,)."""
-    label = _label(layout.size, *_links(terms, translations_only=True))
+    label = _label(layout.size, *_translation_links(terms))
     held = np.zeros(label.max() + 1, dtype=bool)
     held[label[hard.rows]] = True
     for batch in terms:
-        if not batch.translations.shape[1]:
-            continue
-        sums = np.abs(batch.combination.sum(axis=-1)).max(axis=-1) * np.ones(len(batch.factor)) > 0
-        held[label[batch.translations[sums, 0]]] = True
+        sums = np.abs(batch.combination.sum(axis=-1)) * np.ones((len(batch.factor), 1))
+        for point, columns in zip(_points(batch), _involved(batch), strict=True):
+            held[label[batch.translations[sums[:, point] > 0, columns[0]]]] = True
     rows = np.flatnonzero(_translation_rows(layout))
     free = rows[~held[label[rows]]]
     _, first, which = np.unique(label[free], return_index=True, return_inverse=True)

@@ -32,8 +32,8 @@ def headline(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     status = certificate.status.name
     gap = percent(certificate.relative_gap)
-    if status == "CERTIFIED" and certificate.gap > certificate.relative_gap * certificate.cost * (1 + 1e-9):
-        return f"CERTIFIED: no solution is better by more than {certificate.gap:.3g}"
+    if status == "CERTIFIED" and not certificate.relative_gap:
+        return "CERTIFIED: the cost is zero up to rounding, no solution is better"
     if status == "CERTIFIED":
         return f"CERTIFIED: no solution is better by more than {gap}"
     if status == "BOUNDED":
@@ -41,11 +41,14 @@ def headline(certificate: Certificate) -> str:
     return "INCONCLUSIVE: no useful lower bound was found; this does not mean that the solution is wrong"
 
 
+def _proof(certificate: Certificate) -> str:
+    return "proven for all values" if certificate.lower_bound > 0 else "trivial"
+
+
 def _share(certificate: Certificate) -> str:
-    """The gap relative to the cost, or for a cost near the rounding of its terms, a sentence that says so."""
-    if certificate.gap <= certificate.relative_gap * certificate.cost * (1 + 1e-9):
-        return f"{percent(certificate.relative_gap)} of the cost"
-    return "the cost is zero up to rounding" if certificate.lower_bound == 0 else "the cost is near its own rounding"
+    if certificate.gap and not certificate.relative_gap:
+        return "the cost is zero up to rounding"
+    return f"{percent(certificate.relative_gap)} of the cost"
 
 
 def _rows(certificate: Certificate) -> list[tuple[str, str]]:
@@ -53,7 +56,7 @@ def _rows(certificate: Certificate) -> list[tuple[str, str]]:
     stationarity = certificate.stationarity
     rows = [
         ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}   proven for all values"),
+        ("lower bound", f"{certificate.lower_bound:.10g}   {_proof(certificate)}"),
         ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
         ("terms", f"{len(certificate.terms)} factors: {counts}"),
     ]

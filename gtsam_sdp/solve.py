@@ -120,11 +120,11 @@ def refine(
 
 def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
     """A certificate with a better verified lower bound of the same graph."""
-    if lower_bound <= certificate.lower_bound:
+    if lower_bound <= certificate.lower_bound or not certificate.relative_gap:
         return certificate
     lower_bound = min(lower_bound, certificate.cost)
     gap = certificate.cost - lower_bound
-    relative_gap = gap * certificate.relative_gap / certificate.gap
+    relative_gap = gap / certificate.cost
     certified = relative_gap <= certificate.tolerance
     return replace(
         certificate,

@@ -15,8 +15,11 @@ EIGENVALUE_ROUNDOFFS = 16
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-COST_FLOOR = 1e-13
-"""A gap is relative to at least this share of the terms' size before cancellation: below it a cost is noise."""
+ZERO_COST = 1e-18
+"""A factor's cost is zero up to rounding below this share of its term's size: residuals of 1e-9."""
+
+NOISE_FLOOR = 1e-13
+"""Some tens of times the share of the terms' size that rounding takes from a bound: polishing aims no lower."""
 
 MAX_TANGENT_ANGLE = 3.0
 """Tangent angle of theta^2 is at most this [rad]: its slope 2 theta / sin(theta) is infinite at pi."""
@@ -27,7 +30,7 @@ MIXING_LADDER = (0.05, 0.2, 0.02, 0.5)
 FIXED_VALUE_TOLERANCE = 1e-6
 """Largest whitened-by-nothing error [m or rad] at which values still count as satisfying a hard constraint."""
 
-MANIFOLD_TOLERANCE = 1e-6
+MANIFOLD_TOLERANCE = 1e-7
 """Largest entry of R R^T - I at which a matrix still counts as a rotation that rounding took off SO(d)."""
 
 TERM_VIOLATION = 1e-11

@@ -30,14 +30,16 @@ class PositiveDefinite:
 
     Attributes:
         slack: positive numbers, (n,).
-        factor: the factorisation of A - diag(c), to solve with.
+        factor: the factorisation of A - diag(c), to solve with; None for a matrix without rows.
     """
 
     slack: Array
-    factor: qdldl.Solver
+    factor: qdldl.Solver | None
 
     def solve(self, right: Array) -> Array:
         """Approximate solution of A x = b, (n, k)."""
+        if self.factor is None:
+            return right
         return np.column_stack([self.factor.solve(np.ascontiguousarray(b)) for b in right.T])
 
 

@@ -495,7 +495,7 @@ def test_arguments_are_checked() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"tolerance": 0.0}, "positive number"),
         ({"tolerance": float("nan")}, "positive number"),
-        ({"method": "magic"}, '"auto" or "multipliers"'),
+        ({"method": "magic"}, '"auto", "multipliers" or "chordal"'),
         ({"on_unsupported": "ignore"}, '"raise" or "drop"'),
     ]
     for arguments, message in wrong:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
-from gtsam_sdp.factors.rotation_form import LocalForm, add_anisotropic, isotropic_rotation, put
+from gtsam_sdp.factors.rotation_form import LocalForm, StiffAxis, add_anisotropic, isotropic_rotation, put
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.terms import Exactness
 from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
@@ -116,14 +116,16 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
     cross = information[:, :angles, angles:]
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(information[:, :angles, :angles])
+    condition = np.ones(len(information))
     if cross.any():
         moved = symmetric(cross @ np.linalg.pinv(inner, hermitian=True) @ cross.swapaxes(1, 2))
         eigenvalues = np.linalg.eigvalsh(inner)
-        condition = eigenvalues[:, -1] / np.maximum(eigenvalues[:, 0], np.finfo(float).tiny)
+        condition = np.abs(eigenvalues[:, -1]) / np.maximum(eigenvalues[:, 0], np.finfo(float).tiny)
         uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / UNIT_ROUNDOFF))
         smallest = smallest_eigenvalue(information[:, :angles, :angles] - moved, uncertain)
     with np.errstate(divide="ignore", invalid="ignore"):
         theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
+    theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
     return _Estimate(relative, e, omega, log_translation(omega, e, space), translation_curvature(theta))
 
@@ -158,12 +160,13 @@ def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate
     the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
     """
     part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
-    kappa = smallest_eigenvalue(part.rotation, part.scale)
+    stiff = StiffAxis.split(part.rotation, estimate.omega)
+    kappa = smallest_eigenvalue(stiff.kept, _joint_scale(part, stiff))
     tau = smallest * (1 - beta) * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
     applies = (kappa > 0) & (tau > 0)
     y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
     a_translation = transform(part.x, y)
-    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation)
+    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope
     w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
     u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
@@ -171,9 +174,18 @@ def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate
     constant = (
         -np.sum(y * a_translation, axis=1) - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
     ) / 2 - part.charge(y, np.where(applies, tau, 1.0))
+    constant += stiff.constant
     loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
     zero = ~applies[:, None]
-    return _Split(tau, part.rotation, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
+    return _Split(tau, stiff.kept, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
+
+
+def _joint_scale(part: _Complement, stiff: StiffAxis) -> Array | None:
+    """Size of the numbers that cancel in L' and in L' - N; None if none do."""
+    if stiff.kept is part.rotation:
+        return part.scale
+    size = np.linalg.norm(part.rotation, axis=(1, 2))
+    return size if part.scale is None else size + part.scale
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gtsam_sdp.factors.geometry import cosine
+from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.terms import Exactness
-from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE
+from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Space
+
+_LARGEST_TURN = 1.0
+"""Largest turn w0 [rad] of the tangent of a stiff part: beyond it the stiff part is kept with the rest."""
+
+_STIFF = 0.99
+"""A rotation axis is stiff if its weight exceeds this share of the sum of the two others."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,47 @@ def add_anisotropic(
         constant[at] += more.constant
 
 
+@dataclass(frozen=True)
+class StiffAxis:
+    """The part N of rotation weights that goes by its tangent, and what is left.
+
+    Where one axis is held more stiffly than the other two together, 1/2 tr(L) I - L of section 2.4 is indefinite, and
+    the minorant no sum of squares of the lifted rows. There N = delta n n^T, n the stiff axis, is taken out of L:
+    omega^T N omega >= 2 omega^^T N omega - omega^^T N omega^.
+
+    Attributes:
+        kept: L - N, (m, k, k).
+        slope: N omega^, (m, k).
+        constant: -1/2 omega^^T N omega^, less the rounding of all this, (m,).
+    """
+
+    kept: Array
+    slope: Array
+    constant: Array
+
+    @classmethod
+    def split(cls, information: Array, omega: Array) -> StiffAxis:
+        """Takes the stiff part out of weights, (m, 1, 1) or (m, 3, 3), at rotation vectors omega^ [rad]."""
+        kept, slope, constant = information, np.zeros_like(omega), np.zeros(len(omega))
+        if information.shape[-1] == 1:
+            return cls(kept, slope, constant)
+        diagonal = np.einsum("kii->ki", information)
+        at = np.flatnonzero(np.abs(information - diagonal[:, :1, None] * np.eye(3)).max(axis=(1, 2)) > 0)
+        if not len(at):
+            return cls(kept, slope, constant)
+        eigenvalues, axes = np.linalg.eigh(information[at])
+        excess = eigenvalues[:, 2] - _STIFF * (eigenvalues[:, 0] + eigenvalues[:, 1])
+        along = np.sum(axes[:, :, 2] * omega[at], axis=1)
+        stiff = np.flatnonzero((excess > 0) & (excess * np.abs(along) <= _LARGEST_TURN * eigenvalues[:, 0]))
+        at, axis, excess, along = at[stiff], axes[stiff, :, 2], excess[stiff], along[stiff]
+        kept = information.copy()
+        kept[at] -= excess[:, None, None] * axis[:, :, None] * axis[:, None, :]
+        slope[at] = (excess * along)[:, None] * axis
+        rounding = 16 * UNIT_ROUNDOFF * np.pi**2 * np.linalg.norm(information[at], axis=(1, 2))
+        constant[at] = -excess * along**2 / 2 - rounding
+        return cls(kept, slope, constant)
+
+
 def put(matrix: Array, rows: slice, columns: slice, block: Array) -> None:
     """Adds Re of the pairing with `block`: half of it in each of the two mirrored places."""
     matrix[:, rows, columns] += block / 2
@@ -92,11 +139,16 @@ def rotation_form(information: Array, measured: Array, relative: Array, space: S
         space: the plane or space.
     """
     rows = space.rows
-    smallest = smallest_eigenvalue(information)
+    stiff = StiffAxis.split(information, log_rotation(relative, space))
+    smallest = smallest_eigenvalue(
+        stiff.kept, None if stiff.kept is information else np.linalg.norm(information, axis=(1, 2))
+    )
     kappa = np.maximum(smallest, 0.0)
-    form = isotropic_rotation(kappa, measured, relative, space)
-    coefficient, constant = form.coefficient, form.constant
-    add_anisotropic(coefficient, constant, information, smallest, measured, relative)
+    w0 = -stiff.slope / np.where(kappa > 0, kappa, 1.0)[:, None]
+    turned = exp_rotation(w0, space)
+    form = isotropic_rotation(kappa, measured @ turned, adjoint(turned) @ relative, space)
+    coefficient, constant = form.coefficient, form.constant + 2 * stiff.constant - kappa * np.sum(w0**2, axis=1)
+    add_anisotropic(coefficient, constant, stiff.kept, smallest, measured, relative)
     constant -= (kappa - smallest) * np.pi**2  # a slightly negative eigenvalue, on an angle of at most pi
     matrix = np.zeros((len(kappa), 2 * rows, 2 * rows), dtype=space.dtype)
     put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj() / 2)

@@ -51,6 +51,8 @@ class Polished:
 
 def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
     """Newton steps until the predicted decrease is below `POLISH_DECREASE * scale`, or nothing decreases any more."""
+    if not len(_gradient(qcqp, Y)):
+        return Polished(Y, 0.0, 0, 0)
     total = 0.0
     predictions: list[float] = []
     newton: _Newton | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -108,6 +108,8 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
     table = _list_factors(graph)
     keys, kinds, lengths = _variables(table, values)
     sorted_factors = _sort_factors(table, values)
+    if on_unsupported == "drop":
+        _check_droppable(table, sorted_factors.offenders)
     if sorted_factors.offenders and on_unsupported == "raise":
         noise_only = all(o.type_name in ADAPTERS for o in sorted_factors.offenders)
         raise (UnsupportedNoiseError if noise_only else UnsupportedFactorError)(sorted_factors.offenders)
@@ -130,6 +132,23 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
         float(graph.error(values)), costs,
     )  # fmt: skip
+
+
+def _check_droppable(table: FactorTable, offenders: Sequence[Offender]) -> None:
+    """Only a cost that is never negative may count as zero."""
+    places = np.searchsorted(table.index, [o.index for o in offenders])
+    reason = "its cost may be negative, so that it cannot be dropped either"
+    kept = [replace(o, reason=reason) for o, p in zip(offenders, places, strict=True) if not _is_positive(table, p)]
+    if kept:
+        raise UnsupportedFactorError(kept)
+
+
+def _is_positive(table: FactorTable, position: int) -> bool:
+    factor = table.factors[position]
+    if not isinstance(factor, gtsam.NoiseModelFactor):
+        return False
+    model = factor.noiseModel()
+    return not (isinstance(model, gtsam.noiseModel.Robust) and type(model.robust()).__name__ == "Custom")
 
 
 def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
@@ -278,7 +297,7 @@ def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], res
         elif verdict == HARD and adapter.fix is not None:
             result.hard.append(member)
         else:
-            reason = "a hard constraint is supported on one key only" if verdict == HARD else verdict
+            reason = "hard noise is supported on priors of one key only" if verdict == HARD else verdict
             result.offenders.extend(_offender(table, p, reason) for p in member.positions.tolist())
 
 
@@ -355,9 +374,8 @@ def _check_finite_costs(table: FactorTable, costs: Array) -> None:
     if len(bad):
         hard = table.types[int(bad[0])].startswith("NonlinearEquality")
         what = "is violated by the values" if hard else "has a cost that is not finite at the values"
-        raise InvalidGraphError(
-            f"{table.name(int(bad[0]))} {what}. Certify values that satisfy every hard constraint and have finite cost."
-        )
+        advice = "Certify values that satisfy it." if hard else "Its measurement or its noise may not be finite."
+        raise InvalidGraphError(f"{table.name(int(bad[0]))} {what}. {advice}")
 
 
 def _warn_of_unit_noise(groups: Sequence[FactorGroup]) -> None:

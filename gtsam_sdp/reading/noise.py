@@ -64,7 +64,8 @@ class NoiseModels:
         """R^T R of Gaussian models of equal dimension, (m, k, k)."""
         used = np.unique(self.place)
         roots = stack(self.distinct[i].R() for i in used.tolist())
-        information = roots.swapaxes(1, 2) @ roots
+        with np.errstate(all="ignore"):  # what is not finite is refused by the caller
+            information = roots.swapaxes(1, 2) @ roots
         if len(used) == len(self.place):
             return information
         return information[np.searchsorted(used, self.place)]

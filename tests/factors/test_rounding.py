@@ -52,7 +52,7 @@ def test_certificate_with_weights_far_apart() -> None:
     assert not certificate
 
 
-@pytest.mark.parametrize("size", [1e-10, 1e-9, 1e-8, 1e-7, -1e-7])
+@pytest.mark.parametrize("size", [1e-10, 1e-9, 1e-8, -1e-8])
 def test_measured_rotations_off_the_manifold(size: float) -> None:
     """Rot3 keeps any matrix it is given; certify puts it back on SO(3)."""
     graph = gtsam.NonlinearFactorGraph()
