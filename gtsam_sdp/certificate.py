@@ -124,6 +124,9 @@ class Certificate:
     def __str__(self) -> str:
         return report.certificate_text(self)
 
+    def __repr__(self) -> str:
+        return f"<Certificate {report.headline(self)}>"
+
     def _repr_html_(self) -> str:
         return report.certificate_html(self)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 import warnings
@@ -37,7 +38,7 @@ _SECONDS_BETWEEN_REPORTS = 5.0
 
 _EPILOG = """\
 FILE is a pose graph in g2o or TORO format (2D or 3D). NAME is a data set that ships with GTSAM,
-such as sphere2500, w100, pose3example or noisyToyGraph.
+such as w100, w10000, pose3example-grid or noisyToyGraph.
 
 examples:
   gtsam-sdp certify pose3example-grid              optimise, then prove how good the result is
@@ -52,6 +53,10 @@ exit status: 0 certified (or info shown), 1 not certified, 2 bad input.
 """
 
 
+_DROP_IN_PYTHON = 'pass on_unsupported="drop"'
+_DROP_HERE = "pass --drop-unsupported"
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns the exit status (0 certified, 1 not certified, 2 bad input, 130 interrupted)."""
     arguments = build_parser().parse_args(argv)
@@ -59,8 +64,11 @@ def main(argv: list[str] | None = None) -> int:
         with _warnings_as_lines():
             return _COMMANDS[arguments.command](arguments)
     except GtsamSdpError as error:
-        _tell(f"gtsam-sdp: error: {error}")
+        _tell(f"gtsam-sdp: error: {str(error).replace(_DROP_IN_PYTHON, _DROP_HERE)}")
         return BAD_INPUT
+    except BrokenPipeError:  # the reader has seen enough, as in `gtsam-sdp certify w100 | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_CERTIFIED
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -113,7 +121,10 @@ def _add_certify_options(parser: argparse.ArgumentParser) -> None:
 
 def _positive(text: str) -> float:
     """A finite positive number, for argparse."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not (math.isfinite(number) and number > 0):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number

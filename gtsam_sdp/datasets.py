@@ -67,7 +67,7 @@ def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.Nonlin
 
 
 def find_dataset(name: str) -> Path:
-    """Path of a file, or of a data set that ships with GTSAM by its name (`sphere2500`, `w100`)."""
+    """Path of a file, or of a data set that ships with GTSAM by its name (`w100`, `pose3example-grid`)."""
     path = Path(name)
     if path.exists():
         return path
@@ -76,7 +76,7 @@ def find_dataset(name: str) -> Path:
     except (FileNotFoundError, RuntimeError):
         raise DatasetError(
             f"There is no file {name}, and GTSAM ships no data set of that name. "
-            "Give the path of a g2o file, or a name such as sphere2500, w100, pose3example or noisyToyGraph."
+            "Give the path of a g2o file, or a name such as w100, w10000, pose3example-grid or noisyToyGraph."
         ) from None
 
 

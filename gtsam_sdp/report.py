@@ -89,19 +89,25 @@ def certificate_text(certificate: Certificate) -> str:
     return "\n".join(lines)
 
 
+def _html_row(name: str, text: str) -> str:
+    """A row of the table: the number, and what it is, in cells of their own."""
+    number, _, remark = text.partition("   ")
+    cells = (
+        f"<td style='text-align:left'>{html.escape(number)}</td><td style='text-align:left'>{html.escape(remark)}</td>"
+    )
+    return f"<tr><th style='text-align:left'>{name}</th>{cells}</tr>"
+
+
 def certificate_html(certificate: Certificate) -> str:
     """The table that Jupyter shows."""
     colour = {"CERTIFIED": "#1a7f37", "BOUNDED": "#9a6700", "INCONCLUSIVE": "#57606a"}[certificate.status.name]
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for name, text in _rows(certificate)
-    )
+    rows = "".join(_html_row(name, text) for name, text in _rows(certificate))
     parts = [
         f"<div><strong style='color:{colour}'>{html.escape(headline(certificate))}</strong>",
         f"<table>{rows}</table>",
     ]
     limits = _limits(certificate)
-    if limits:
+    if limits and not certificate:
         body = "".join(
             f"<tr><td>{t.index}</td><td>{html.escape(t.type)}</td>"
             f"<td>{html.escape(', '.join(format_key(k) for k in t.keys))}</td>"
@@ -112,5 +118,5 @@ def certificate_html(certificate: Certificate) -> str:
         )
         heads = "".join(f"<th>{h}</th>" for h in ("factor", "type", "keys", "term", "cost", "adds to gap"))
         parts.append(f"<table><tr>{heads}</tr>{body}</table>")
-    parts += [f"<div>{html.escape(note)}</div>" for note in certificate.notes]
+    parts += [f"<div>note: {html.escape(note)}</div>" for note in certificate.notes]
     return "".join(parts) + "</div>"

@@ -71,7 +71,8 @@ class CliqueTree:
         symbolic = gtsam.SymbolicFactorGraph()
         for group in groups:
             symbolic.push_back(gtsam.SymbolicFactor.FromKeys(list(group)))
-        tree = symbolic.eliminateMultifrontal(_ordering(symbolic, layout, ordering))
+        needed = {variable for group in groups for variable in group}
+        tree = symbolic.eliminateMultifrontal(_ordering(symbolic, needed, layout, ordering))
         return cls._walk(tree, len(layout.keys) + 1)
 
     @classmethod
@@ -145,9 +146,11 @@ def term_members(batch: Terms, layout: Layout) -> Array:
     return members
 
 
-def _ordering(symbolic: gtsam.SymbolicFactorGraph, layout: Layout, ordering: OrderingChoice) -> gtsam.Ordering:
+def _ordering(
+    symbolic: gtsam.SymbolicFactorGraph, needed: set[int], layout: Layout, ordering: OrderingChoice
+) -> gtsam.Ordering:
     if isinstance(ordering, gtsam.Ordering):
-        return _given_ordering(symbolic, layout, ordering)
+        return _given_ordering(needed, layout, ordering)
     if ordering == "metis" and len(layout.keys) > 1:
         return gtsam.Ordering.MetisSymbolicFactorGraph(symbolic)
     if ordering in ("metis", "colamd"):
@@ -155,10 +158,9 @@ def _ordering(symbolic: gtsam.SymbolicFactorGraph, layout: Layout, ordering: Ord
     raise ValueError(f'ordering must be "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
 
 
-def _given_ordering(symbolic: gtsam.SymbolicFactorGraph, layout: Layout, ordering: gtsam.Ordering) -> gtsam.Ordering:
+def _given_ordering(needed: set[int], layout: Layout, ordering: gtsam.Ordering) -> gtsam.Ordering:
     """The user's ordering in numbers of variables; the world frame goes last."""
     keys = [int(ordering.at(i)) for i in range(ordering.size())]
-    needed = {int(key) for key in symbolic.keys()}
     missing = {int(layout.keys[n]) for n in needed if n < len(layout.keys)} - set(keys)
     if missing:
         raise InvalidGraphError(

@@ -202,7 +202,7 @@ that of LM, the columns after it are the shares of its steps. The peak is that o
 {geodesic}
 
 cubicle's file holds 5,021 indefinite information matrices. GTSAM turns them into weights that leave directions of
-the translation free; a term for those keeps nothing of it, and no useful bound is left.
+the translation free; a term for those keeps nothing of the translation, and no useful bound is left.
 
 ## Rotation averaging, `BetweenFactorRot3` with isotropic noise
 
