@@ -67,8 +67,8 @@ class Qcqp:
         """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
         parts = [coordinates.entries(batch) for batch in terms]
         entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        Q, magnitude = _sum_entries(entries, coordinates.size)
         border = _border_rows(coordinates)
+        Q, magnitude = _sum_entries(_gather_border(entries, border), coordinates.size)
         _sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
         return cls(
@@ -137,6 +137,40 @@ class Qcqp:
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
 
 
+def _gather_border(entries: Entries, border: Array) -> Entries:
+    """The entries with those in columns and rows of reference frames summed: nearly every term adds to each of them."""
+    columns = np.flatnonzero(border)
+    if not 0 < len(columns) <= _MAX_GATHERED:
+        return entries
+    size = len(border)
+    rank = np.cumsum(border) - 1
+    in_column = np.flatnonzero(border[entries.column])
+    place = rank[entries.column[in_column]] * size + entries.row[in_column]
+
+    def total(numbers: Array) -> Array:
+        return np.bincount(place, numbers[in_column], minlength=len(columns) * size)
+
+    magnitude = total(entries.magnitude)
+    if np.iscomplexobj(entries.value):
+        value = total(np.real(entries.value)) + 1j * total(np.imag(entries.value))
+    else:
+        value = total(entries.value)
+    used = np.flatnonzero((magnitude > 0) | np.tile(border, len(columns)))  # the border's own block is kept whole
+    row, column = used % size, columns[used // size]
+    mirrored = ~border[row]  # entries within the border are there twice already
+    inner = ~(border[entries.row] | border[entries.column])
+    return Entries(
+        np.concatenate([entries.row[inner], row, column[mirrored]]),
+        np.concatenate([entries.column[inner], column, row[mirrored]]),
+        np.concatenate([entries.value[inner], value[used], value[used][mirrored].conj()]),
+        np.concatenate([entries.magnitude[inner], magnitude[used], magnitude[used][mirrored]]),
+    )
+
+
+_MAX_GATHERED = 12
+"""Rows of reference frames up to which their columns are summed densely."""
+
+
 def _sum_entries(entries: Entries, size: int) -> tuple[sp.csc_array, sp.csc_array]:
     """The matrix and its magnitude; for real problems in one pass, as real and imaginary part."""
     at = (entries.row, entries.column)
@@ -168,6 +202,7 @@ def _sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> Non
     for place, parts in zip(places.tolist(), np.split(ordered, np.cumsum(np.bincount(where))[:-1]), strict=True):
         row, column = divmod(place, size)
         at = np.searchsorted(Q.indices[Q.indptr[column] : Q.indptr[column + 1]], row) + Q.indptr[column]
+        assert Q.indices[at] == row, "an entry of a reference frame is not in the matrix"
         Q.data[at] = exact_sum(parts)
 
 

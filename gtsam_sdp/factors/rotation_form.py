@@ -106,8 +106,9 @@ class StiffAxis:
         kept, slope, constant = information, np.zeros_like(omega), np.zeros(len(omega))
         if information.shape[-1] == 1:
             return cls(kept, slope, constant)
-        diagonal = np.einsum("kii->ki", information)
-        at = np.flatnonzero(np.abs(information - diagonal[:, :1, None] * np.eye(3)).max(axis=(1, 2)) > 0)
+        # no axis is stiff where Gershgorin's bound of the largest eigenvalue is below its share of the trace
+        largest = np.abs(information).sum(axis=2).max(axis=1)
+        at = np.flatnonzero(largest > _STIFF / (1 + _STIFF) * np.trace(information, axis1=1, axis2=2))
         if not len(at):
             return cls(kept, slope, constant)
         eigenvalues, axes = np.linalg.eigh(information[at])
