@@ -33,6 +33,10 @@ _COEFFICIENT_ERROR = COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF
 _EXTENDED_SHARE = float(np.finfo(np.longdouble).eps / np.finfo(float).eps)
 """Roundoff of extended precision relative to double: 2^-11 on x86, 1 where there is no such type."""
 
+_MAX_CORRECTIONS = 3
+_NEGLIGIBLE_REMAINDER = 1e-17
+"""Share of the terms' size that is far below their rounding: V needs no further correction."""
+
 _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
 
@@ -251,10 +255,13 @@ def _schur_complement(
     V[border] = np.tile(np.eye(count), (len(references), 1))
     shifts = np.zeros(qcqp.size)
     shifts[inner] = shift * bordered.constrained[inner]
-    residual = np.zeros_like(Y)
-    for _ in range(2):
-        residual = S @ V + shifts[:, None] * V
-        V[inner] -= _solve(proof, residual[inner])
+    slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
+    enough = _NEGLIGIBLE_REMAINDER * float(np.sum(np.abs(V) * (bordered.magnitude @ np.abs(V))))
+    for _ in range(_MAX_CORRECTIONS):
+        residual = (S @ V + shifts[:, None] * V)[inner]
+        if (np.abs(residual).max(axis=1, initial=0.0) ** 2 / slack).sum() <= enough:
+            break
+        V[inner] -= _solve(proof, residual)
     residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
     lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
@@ -263,7 +270,6 @@ def _schur_complement(
     # rows of the border: exact sums of entries that are as good as the other row they belong to
     errors[border] = _COEFFICIENT_ERROR
     reach[border] = (bordered.magnitude @ (errors[:, None] * np.abs(V)))[border]
-    slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
     remainder = np.zeros(qcqp.size)
     remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / slack
     products = V.conj()[:, :, None] * residual[:, None, :]

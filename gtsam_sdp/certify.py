@@ -173,7 +173,9 @@ def _conclude(
         )
     lower_bound = min(max(value, 0.0), cost)
     gap = cost - lower_bound
-    relative_gap = 0.0 if gap <= 0 or _is_zero(reading, terms) else gap / cost
+    relative_gap = gap / cost if gap > 0 else 0.0
+    if relative_gap > tolerance and _is_zero(reading, terms):
+        relative_gap = 0.0
     if relative_gap <= tolerance:
         status = CertificateStatus.CERTIFIED
     else:
@@ -197,7 +199,7 @@ def _conclude(
         rounding=bound.rounding,
         terms=table,
         timings=clock.seconds,
-        notes=_notes(reading, stationarity, status),
+        notes=_notes(reading, stationarity, status, bound.rounding),
     )
 
 
@@ -226,7 +228,7 @@ def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Value
     return max(cost - optimizer.error(), 0.0)
 
 
-def _notes(reading: Reading, stationarity: float, status: CertificateStatus) -> tuple[str, ...]:
+def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rounding: float) -> tuple[str, ...]:
     notes = []
     if reading.dropped:
         share = sum(float(reading.costs[np.searchsorted(reading.table.index, o.index)]) for o in reading.dropped)
@@ -239,7 +241,11 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus) -> 
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")
     if status is CertificateStatus.CERTIFIED:
         return tuple(notes)
-    if stationarity > FAR_FROM_OPTIMUM:
+    if 0 < reading.cost <= 4 * rounding:
+        notes.append(
+            f"the cost is as small as what rounding takes from a bound here ({rounding:.1g}): nothing can be told"
+        )
+    elif stationarity > FAR_FROM_OPTIMUM:
         notes.append("the values are not a local optimum: optimise first, then certify")
     elif status is CertificateStatus.INCONCLUSIVE:
         notes.append(

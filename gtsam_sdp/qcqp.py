@@ -138,9 +138,12 @@ class Qcqp:
 
 
 def _gather_border(entries: Entries, border: Array) -> Entries:
-    """The entries with those in columns and rows of reference frames summed: nearly every term adds to each of them."""
+    """The entries with those in columns and rows of reference frames summed: nearly every term adds to each of them.
+
+    In 2D there is one such column only, and nothing to gain.
+    """
     columns = np.flatnonzero(border)
-    if not 0 < len(columns) <= _MAX_GATHERED:
+    if np.iscomplexobj(entries.value) or not 0 < len(columns) <= _MAX_GATHERED:
         return entries
     size = len(border)
     rank = np.cumsum(border) - 1
@@ -151,10 +154,7 @@ def _gather_border(entries: Entries, border: Array) -> Entries:
         return np.bincount(place, numbers[in_column], minlength=len(columns) * size)
 
     magnitude = total(entries.magnitude)
-    if np.iscomplexobj(entries.value):
-        value = total(np.real(entries.value)) + 1j * total(np.imag(entries.value))
-    else:
-        value = total(entries.value)
+    value = total(entries.value)
     used = np.flatnonzero((magnitude > 0) | np.tile(border, len(columns)))  # the border's own block is kept whole
     row, column = used % size, columns[used // size]
     mirrored = ~border[row]  # entries within the border are there twice already
@@ -162,7 +162,7 @@ def _gather_border(entries: Entries, border: Array) -> Entries:
     return Entries(
         np.concatenate([entries.row[inner], row, column[mirrored]]),
         np.concatenate([entries.column[inner], column, row[mirrored]]),
-        np.concatenate([entries.value[inner], value[used], value[used][mirrored].conj()]),
+        np.concatenate([entries.value[inner], value[used], value[used][mirrored]]),
         np.concatenate([entries.magnitude[inner], magnitude[used], magnitude[used][mirrored]]),
     )
 

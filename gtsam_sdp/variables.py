@@ -76,7 +76,8 @@ class Space:
         identity = np.eye(self.rows)
         excess = matrices @ matrices.conj().swapaxes(1, 2) - identity
         off = np.abs(excess).max(axis=(1, 2), initial=0.0)
-        for _ in range(2):  # Newton's iteration for the polar factor: the error is squared by each step
+        # Newton's iteration for the polar factor: the error is squared by each step
+        for _ in range(1 if off.max(initial=0.0) < 1e-8 else 2):
             matrices = (1.5 * identity - matrices @ matrices.conj().swapaxes(1, 2) / 2) @ matrices
         return matrices, off
 
