@@ -18,17 +18,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.factors.registry import ADAPTERS
 from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.structure import NONE, anchors, components, touched_rows, translation_rows
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import FIXED_VALUE_TOLERANCE
 from gtsam_sdp.variables import Array, Layout
-
-NONE = -1
 
 
 class Entries(NamedTuple):
@@ -213,8 +210,8 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free:
     """
     layout = reading.layout
     hard = _hard_values(reading)
-    component, references = _components(layout, terms, hard)
-    is_translation = _translation_rows(layout)
+    component, references = components(layout, terms, hard.turned, hard.rows)
+    is_translation = translation_rows(layout)
     frame = np.where(component >= 0, references[component], NONE) if len(references) else component
     reference = np.where(is_translation, frame, NONE)
     shift = np.zeros((layout.size, layout.space.rows), dtype=layout.space.dtype)
@@ -222,7 +219,7 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free:
     frames = reading.estimate[reference[at][:, None] + np.arange(layout.space.rows)]
     shift[at] = (reading.estimate[at][:, None, :] @ frames.conj().swapaxes(1, 2))[:, 0]
     shift[hard.rows] = hard.positions
-    touched = _touched(layout, terms)
+    touched = touched_rows(layout, terms)
     touched[references] = True
     for offset in range(1, layout.space.rows):
         touched[references + offset] = True
@@ -230,7 +227,7 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free:
     free = kept[~touched[kept]]
     if len(free) and not allow_free:
         _raise_free(layout, free, is_translation)
-    anchor = _anchors(layout, terms, hard)
+    anchor = anchors(layout, terms, hard.rows)
     kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
     return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component, anchor)
 
@@ -278,118 +275,6 @@ def _without(layout: Layout, hard: _Hard) -> Array:
     if len(hard.turned):
         kept[hard.turned[:, None] + np.arange(layout.space.rows)] = False
     return np.flatnonzero(kept)
-
-
-def _translation_rows(layout: Layout) -> Array:
-    """Whether a raw row belongs to a translation or vector, (raw,)."""
-    is_translation = np.ones(layout.size, dtype=bool)
-    if len(layout.blocks):
-        is_translation[layout.blocks[:, None] + np.arange(layout.space.rows)] = False
-    return is_translation
-
-
-def _links(terms: Sequence[Terms]) -> tuple[Array, Array]:
-    """Pairs of raw rows that share a term: its first row with each other one."""
-    ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
-    for batch in terms:
-        rows = np.concatenate([batch.rotations, batch.translations], axis=1)
-        ends.extend(rows[:, [0, column]] for column in range(1, rows.shape[1]))
-    pairs = np.concatenate(ends)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def _translation_links(terms: Sequence[Terms]) -> tuple[Array, Array]:
-    """Pairs of translation rows that meet in one row of a term's points."""
-    ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
-    for batch in terms:
-        for columns in _involved(batch):
-            ends.extend(batch.translations[:, [columns[0], column]] for column in columns[1:])
-    pairs = np.concatenate(ends)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def _points(batch: Terms) -> Array:
-    """The points of a batch in which translations take part."""
-    return np.flatnonzero(_uses(batch).any(axis=1))
-
-
-def _involved(batch: Terms) -> list[Array]:
-    """For each point in which translations take part, the columns of those that do."""
-    return [np.flatnonzero(row) for row in _uses(batch) if row.any()]
-
-
-def _uses(batch: Terms) -> Array:
-    """Whether a translation takes part in a point for any of the factors, (q, t)."""
-    if not batch.combination.size:
-        return np.zeros((0, 0), dtype=bool)
-    return np.abs(batch.combination).reshape(-1, *batch.combination.shape[-2:]).max(axis=0) > 0
-
-
-def _label(size: int, first: Array, second: Array) -> Array:
-    graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
-    return connected_components(graph, directed=False)[1]
-
-
-def _components(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> tuple[Array, Array]:
-    """Component of every raw row, and the first row of each component's reference frame.
-
-    Components without any rotation get -1: their translations are counted from the origin.
-    """
-    first, second = _links(terms)
-    owner = layout.row_variable
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    world_links = np.concatenate(
-        [hard.turned, hard.rows, *(_first_rows(b) for b in terms if b.offset is not None)]
-    ).astype(np.intp)
-    first = np.concatenate([first, np.arange(layout.size), world_links])
-    second = np.concatenate([second, starts[owner], np.full(len(world_links), max(layout.world, 0))])
-    label = _label(layout.size, first, second)
-    blocks = layout.blocks[::-1] if layout.world >= 0 else layout.blocks  # the world frame first, if there is one
-    if layout.world >= 0:
-        blocks = np.append(layout.world, layout.blocks[:-1])
-    blocks = blocks[~np.isin(blocks, hard.turned)]
-    labels, where = np.unique(label[blocks], return_index=True)
-    references = blocks[where]
-    known = np.full(label.max() + 1, NONE)
-    known[labels] = np.arange(len(labels))
-    return known[label], references
-
-
-def _first_rows(batch: Terms) -> Array:
-    rows = np.concatenate([batch.rotations, batch.translations], axis=1)
-    return rows[:, 0] if rows.shape[1] else np.zeros(0, dtype=np.intp)
-
-
-def _touched(layout: Layout, terms: Sequence[Terms]) -> Array:
-    """Whether a raw row takes part in a term with a weight, (raw,)."""
-    touched = np.zeros(layout.size, dtype=bool)
-    count = layout.space.rows
-    for batch in terms:
-        active = np.abs(batch.matrix).max(axis=2, initial=0.0) > 0
-        turning = batch.matrix.shape[1] - batch.combination.shape[-2]
-        for slot in range(batch.rotations.shape[1]):
-            used = active[:, slot * count : (slot + 1) * count].any(axis=1)
-            touched[batch.rotations[used, slot][:, None] + np.arange(count)] = True
-        moved = ((active[:, turning:, None]) & (batch.combination != 0)).any(axis=1)
-        touched[batch.translations[moved]] = True
-    return touched
-
-
-def _anchors(layout: Layout, terms: Sequence[Terms], hard: _Hard) -> Array:
-    """For each translation that may be shifted together with others at no cost, the first of them; else -1, (raw,)."""
-    label = _label(layout.size, *_translation_links(terms))
-    held = np.zeros(label.max() + 1, dtype=bool)
-    held[label[hard.rows]] = True
-    for batch in terms:
-        sums = np.abs(batch.combination.sum(axis=-1)) * np.ones((len(batch.factor), 1))
-        for point, columns in zip(_points(batch), _involved(batch), strict=True):
-            held[label[batch.translations[sums[:, point] > 0, columns[0]]]] = True
-    rows = np.flatnonzero(_translation_rows(layout))
-    free = rows[~held[label[rows]]]
-    _, first, which = np.unique(label[free], return_index=True, return_inverse=True)
-    anchor = np.full(layout.size, NONE)
-    anchor[free] = free[first][which]
-    return anchor
 
 
 def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
