@@ -288,9 +288,12 @@ def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], res
     verdicts = [judge_noise(model) for model in models.distinct]
     dimensions = [0 if model is None else model.dim() for model in models.distinct]
     positions = np.array(members)
-    for verdict, dimension in dict.fromkeys(zip(verdicts, dimensions, strict=True)):
-        match = np.array([(v, d) == (verdict, dimension) for v, d in zip(verdicts, dimensions, strict=True)])
-        chosen = match[models.place]
+    sorts = dict.fromkeys(zip(verdicts, dimensions, strict=True))
+    for verdict, dimension in sorts:
+        chosen = np.ones(len(positions), dtype=bool)
+        if len(sorts) > 1:
+            match = np.array([sort == (verdict, dimension) for sort in zip(verdicts, dimensions, strict=True)])
+            chosen = match[models.place]
         member = Members(adapter.type_name, positions[chosen], models.select(chosen))
         if verdict is None:
             result.soft.append(member)
