@@ -205,9 +205,15 @@ def _conclude(
 
 def _is_zero(reading: Reading, terms: Sequence[Terms]) -> bool:
     """Whether every factor's own cost is zero up to rounding: its residual is below 1e-9 of what it measures."""
-    if reading.dropped and any(reading.costs[np.searchsorted(reading.table.index, o.index)] for o in reading.dropped):
+    if _dropped_cost(reading) > 0:
         return False
     return bool((reading.costs <= ZERO_COST * _sizes(reading, terms)).all())
+
+
+def _dropped_cost(reading: Reading) -> float:
+    """What the dropped factors cost at the values."""
+    at = np.searchsorted(reading.table.index, [o.index for o in reading.dropped])
+    return float(reading.costs[at].sum())
 
 
 def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
@@ -231,10 +237,9 @@ def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Value
 def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rounding: float) -> tuple[str, ...]:
     notes = []
     if reading.dropped:
-        share = sum(float(reading.costs[np.searchsorted(reading.table.index, o.index)]) for o in reading.dropped)
         notes.append(
             f"{len(reading.dropped)} unsupported factor(s) dropped: "
-            f"they cost {share:.4g} here and count as 0 in the bound"
+            f"they cost {_dropped_cost(reading):.4g} here and count as 0 in the bound"
         )
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import gtsam
-
 _MAX_NAMED = 3
 
 
@@ -41,10 +39,6 @@ class InvalidTermError(GtsamSdpError, ValueError):
 
 class ProblemTooLargeError(GtsamSdpError):
     """The predicted cost of a computation is beyond the machine; says what to use instead."""
-
-
-class BackendNotInstalledError(GtsamSdpError, ImportError):
-    """An optional package that was asked for is not installed."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +83,3 @@ def _describe_offenders(offenders: Sequence[Offender]) -> str:
         "a dropped factor counts as 0 in the lower bound, which stays valid."
     )
     return "\n".join(lines)
-
-
-def check_graph_types(graph: object, values: object) -> None:
-    """Raises InvalidGraphError when the arguments are not a NonlinearFactorGraph and a Values."""
-    if not isinstance(graph, gtsam.NonlinearFactorGraph):
-        raise InvalidGraphError(f"graph must be a gtsam.NonlinearFactorGraph, not {type(graph).__name__}.")
-    if not isinstance(values, gtsam.Values):
-        raise InvalidGraphError(
-            f"values must be a gtsam.Values (the result of an optimizer), not {type(values).__name__}."
-        )

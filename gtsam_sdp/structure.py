@@ -78,9 +78,8 @@ def components(layout: Layout, terms: Sequence[Terms], turned: Array, fixed: Arr
     first = np.concatenate([first, np.arange(layout.size), world_links])
     second = np.concatenate([second, starts[owner], np.full(len(world_links), max(layout.world, 0))])
     label = _label(layout.size, first, second)
-    blocks = layout.blocks[::-1] if layout.world >= 0 else layout.blocks  # the world frame first, if there is one
-    if layout.world >= 0:
-        blocks = np.append(layout.world, layout.blocks[:-1])
+    # the world frame first, if there is one
+    blocks = np.append(layout.world, layout.blocks[:-1]) if layout.world >= 0 else layout.blocks
     blocks = blocks[~np.isin(blocks, turned)]
     labels, where = np.unique(label[blocks], return_index=True)
     references = blocks[where]

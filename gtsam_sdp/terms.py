@@ -87,30 +87,6 @@ def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:
     return outer * (weight[:, None, None] if isinstance(weight, np.ndarray) else weight)
 
 
-def squared_norms(
-    factor: Array,
-    coefficients: Array,
-    weight: Array,
-    *,
-    rotations: Array,
-    translations: Array,
-    combination: ArrayLike,
-    exactness: Array,
-    offset: Array | None = None,
-) -> Terms:
-    """Terms weight/2 |B X|^2 of one residual vector a factor, B given by `coefficients` (m, r)."""
-    return Terms(
-        factor=factor,
-        rotations=rotations,
-        translations=translations,
-        combination=np.asarray(combination),
-        offset=offset,
-        matrix=residual_matrix(coefficients, weight / 2),
-        constant=np.zeros(len(factor)),
-        exactness=exactness,
-    )
-
-
 def no_rows(count: int) -> Array:
     """An empty selection of rows for `count` factors, (count, 0)."""
     return np.zeros((count, 0), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Every numerical threshold of the package, with its reason."""
+"""Numerical thresholds that several modules share or that a user may ask about, with their reasons."""
 
 UNIT_ROUNDOFF = 2.0**-53
 """Relative error of one IEEE double operation rounded to nearest."""

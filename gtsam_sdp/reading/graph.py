@@ -17,7 +17,6 @@ from gtsam_sdp.errors import (
     SuspiciousInputWarning,
     UnsupportedFactorError,
     UnsupportedNoiseError,
-    check_graph_types,
     format_factor,
     format_key,
 )
@@ -102,7 +101,7 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
         InvalidGraphError: missing values, wrong types, numbers that are not finite, an empty graph.
         UnsupportedFactorError, UnsupportedNoiseError: factors without a term, unless `on_unsupported` is "drop".
     """
-    check_graph_types(graph, values)
+    _check_types(graph, values)
     if on_unsupported not in ("raise", "drop"):
         raise ValueError(f'on_unsupported must be "raise" or "drop", not {on_unsupported!r}.')
     table = _list_factors(graph)
@@ -132,6 +131,16 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
         float(graph.error(values)), costs,
     )  # fmt: skip
+
+
+def _check_types(graph: object, values: object) -> None:
+    """Raises InvalidGraphError when the arguments are not a NonlinearFactorGraph and a Values."""
+    if not isinstance(graph, gtsam.NonlinearFactorGraph):
+        raise InvalidGraphError(f"graph must be a gtsam.NonlinearFactorGraph, not {type(graph).__name__}.")
+    if not isinstance(values, gtsam.Values):
+        raise InvalidGraphError(
+            f"values must be a gtsam.Values (the result of an optimizer), not {type(values).__name__}."
+        )
 
 
 def _check_droppable(table: FactorTable, offenders: Sequence[Offender]) -> None:
