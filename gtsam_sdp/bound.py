@@ -94,65 +94,101 @@ def _block_diagonal(qcqp: Qcqp, blocks: Array) -> sp.csc_array:
 
 
 @dataclass(frozen=True)
-class _Bordered:
-    """S split into the rows of the reference frames (border) and the rest (inner).
+class Slack:
+    """A matrix S with cost(Y) = <S, Y Y^H> + base on the feasible set, and what a proof has to know about it.
 
     Attributes:
-        S, magnitude: the whole matrix and the sizes of its entries' summands, (n, n).
-        errors: error of the entries of each row relative to the magnitude, (n,).
-        inner, border: the two sets of rows.
-        upper: upper triangle of the inner part as a real matrix.
-        constrained: 1 on rows of rotations, 0 on others, (n,).
+        S: Hermitian, (n, n).
+        magnitude: sizes of the numbers that its entries were summed from, (n, n).
+        summands: largest number of summands in an entry of each row, the border's own entries aside, (n,).
+        norms: squared norm that a row has at every feasible Y; 0 on rows that are not bounded, (n,).
+        references: first rows of the reference frames, which the proof treats apart, (c,).
+        component: for each row the reference that it is counted from, -1 for none, (n,).
+        base: what the multipliers promise if S >= 0.
+        base_error: rounding error in it.
     """
 
     S: sp.csc_array
     magnitude: sp.csc_array
+    summands: Array
+    norms: Array
+    references: Array
+    component: Array
+    base: float
+    base_error: float
+
+    @classmethod
+    def build(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> Slack:
+        """S of multipliers of the rotations of a Gram lift, (k, rank, rank), and of pairs of rotations."""
+        magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
+        magnitude = magnitude if pairs is None else magnitude + abs(pairs.matrix)
+        loss = 0.0 if pairs is None else pairs.trace
+        traces = np.trace(multipliers, axis1=1, axis2=2).real
+        diagonals = np.abs(np.einsum("kii->ki", multipliers))
+        norms = np.zeros(qcqp.size)
+        norms[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
+        return cls(
+            S=certificate_matrix(qcqp, multipliers, pairs),
+            magnitude=magnitude.tocsc(),
+            summands=qcqp.summands + 2,
+            norms=norms,
+            references=qcqp.coordinates.position[qcqp.coordinates.references],
+            component=qcqp.coordinates.component[qcqp.coordinates.kept],
+            base=math.fsum([qcqp.constant, -loss, *traces.tolist()]),
+            base_error=8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
+            + _COEFFICIENT_ERROR * qcqp.constant_magnitude,
+        )
+
+
+@dataclass(frozen=True)
+class _Bordered:
+    """S split into the rows of the reference frames (border) and the rest (inner).
+
+    Attributes:
+        slack: the whole matrix.
+        errors: error of the entries of each row relative to the magnitude, (n,).
+        inner, border: the two sets of rows.
+        upper: upper triangle of the inner part as a real matrix.
+    """
+
+    slack: Slack
     errors: Array
     inner: Array
     border: Array
     upper: sp.csc_array
-    constrained: Array
 
     @classmethod
-    def split(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> _Bordered:
-        """S of multipliers, split."""
-        S = certificate_matrix(qcqp, multipliers, pairs)
-        magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
-        magnitude = magnitude if pairs is None else magnitude + abs(pairs.matrix)
-        count = qcqp.rank
-        border = np.zeros(qcqp.size, dtype=bool)
-        starts = qcqp.coordinates.position[qcqp.coordinates.references]
-        border[(starts[:, None] + np.arange(count)).ravel()] = True
+    def split(cls, slack: Slack, count: int) -> _Bordered:
+        """The rows of reference frames, `count` each, apart from the others."""
+        border = np.zeros(len(slack.norms), dtype=bool)
+        border[(slack.references[:, None] + np.arange(count)).ravel()] = True
         inner = np.flatnonzero(~border)
-        constrained = np.zeros(qcqp.size)
-        constrained[(qcqp.blocks[:, None] + np.arange(count)).ravel()] = 1.0
-        return cls(
-            S=S,
-            magnitude=magnitude.tocsc(),
-            errors=_coefficient_errors(qcqp),
-            inner=inner,
-            border=np.flatnonzero(border),
-            upper=real_upper(S, inner),
-            constrained=constrained,
-        )
+        # entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs
+        errors = (COEFFICIENT_ROUNDOFFS + slack.summands) * UNIT_ROUNDOFF
+        return cls(slack, errors, inner, np.flatnonzero(border), real_upper(slack.S, inner))
 
     @property
     def is_complex(self) -> bool:
-        return np.iscomplexobj(self.S.data)
+        return np.iscomplexobj(self.slack.S.data)
+
+    @property
+    def bounded(self) -> Array:
+        """1 on rows that a shift may be added to, (n,)."""
+        return (self.slack.norms > 0).astype(float)
 
     def real(self, numbers: Array) -> Array:
         """Numbers for the inner rows, as numbers for the rows of the real matrix."""
         return np.repeat(numbers[self.inner], 2) if self.is_complex else numbers[self.inner]
 
     def shifted(self, shift: float) -> sp.csc_array:
-        """The inner part with `shift` added on rotation rows."""
-        return add_to_diagonal(self.upper, shift * self.real(self.constrained)) if shift else self.upper
+        """The inner part with `shift` added on bounded rows."""
+        return add_to_diagonal(self.upper, shift * self.real(self.bounded)) if shift else self.upper
 
     def uncertainty(self, x: Array) -> Array:
         """|E| x for the errors E of the inner part; a complex error of size e is at most sqrt(2) e in a real row."""
         wide = np.zeros(len(self.errors))
         wide[self.inner] = np.maximum(x[0::2], x[1::2]) * math.sqrt(2) if self.is_complex else x
-        return self.real(self.errors * (self.magnitude @ wide))
+        return self.real(self.errors * (self.slack.magnitude @ wide))
 
 
 def verify_bound(
@@ -169,14 +205,19 @@ def verify_bound(
         pairs: multipliers of pairs of rotations.
         quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.
     """
-    bordered = _Bordered.split(qcqp, multipliers, pairs)
-    loss = 0.0 if pairs is None else pairs.trace
-    traces = np.trace(multipliers, axis1=1, axis2=2).real
-    base = math.fsum([qcqp.constant, -loss, *traces.tolist()])
-    diagonals = np.abs(np.einsum("kii->ki", multipliers))
-    constant_error = 8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
-    constant_error += _COEFFICIENT_ERROR * qcqp.constant_magnitude
-    rows = int(bordered.constrained[bordered.inner].sum())
+    return prove_bound(Slack.build(qcqp, multipliers, pairs), Y, quick=quick)
+
+
+def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound:
+    """`verify_bound` for any S: what is left of `base` once S is proven positive semidefinite, with a shift if need be.
+
+    Args:
+        slack: the matrix.
+        Y: a nearly optimal feasible point, (n, columns).
+        quick: give up where a shift is needed.
+    """
+    bordered = _Bordered.split(slack, Y.shape[1])
+    total = float(slack.norms[bordered.inner].sum())
 
     def attempt(shift: float) -> VerifiedBound | None:
         if not len(bordered.inner):
@@ -185,15 +226,15 @@ def verify_bound(
             proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
         if proof is None:
             return None
-        gain, error = _schur_complement(qcqp, bordered, proof, Y, shift)
-        rounding = error + constant_error
-        value = base + gain - shift * rows * (1 + 4 * UNIT_ROUNDOFF) - rounding
-        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(base), shift, max(-gain, 0.0), rounding, 1)
+        gain, error = _schur_complement(bordered, proof, Y, shift)
+        rounding = error + slack.base_error
+        value = slack.base + gain - shift * total * (1 + 4 * UNIT_ROUNDOFF) - rounding
+        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(slack.base), shift, max(-gain, 0.0), rounding, 1)
 
-    turning = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    sums = (bordered.magnitude @ np.ones(qcqp.size))[turning]  # rotation factors alone have no diagonal in Q
+    turning = np.flatnonzero(slack.norms > 0)
+    sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
     scale = float(np.median(sums)) if turning.size else 0.0
-    ceiling = max(base, 0.0) / max(rows, 1)
+    ceiling = max(slack.base, 0.0) / max(total, 1.0)
     return _smallest_shift(attempt, scale, ceiling, quick)
 
 
@@ -225,53 +266,43 @@ def _smallest_shift(
     return replace(found, attempts=attempts)
 
 
-def _coefficient_errors(qcqp: Qcqp) -> Array:
-    """Relative to the magnitude, the largest error of the entries in each row of S, (n,).
-
-    Entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs.
-    """
-    return (COEFFICIENT_ROUNDOFFS + qcqp.summands + 2) * UNIT_ROUNDOFF
-
-
-def _schur_complement(
-    qcqp: Qcqp, bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float
-) -> tuple[float, float]:
+def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float) -> tuple[float, float]:
     """What can be added to the traces of the references' multipliers, and the rounding error in it.
 
     With inner part M and coupling B, S >= 0 if the border's own block plus V^H M V + V^H B + B^H V is positive
     semidefinite, less the residual (B + M V)^H M^-1 (B + M V), for any V; moving that matrix into the multiplier of
     the reference makes it zero. V is Y relative to the reference, improved by one or two solves.
     """
-    count = qcqp.rank
-    references = qcqp.coordinates.position[qcqp.coordinates.references]
+    size, count = Y.shape
+    slack = bordered.slack
+    S, magnitude, references, component = slack.S, slack.magnitude, slack.references, slack.component
     if not len(references):
         return 0.0, 0.0
-    component = qcqp.coordinates.component[qcqp.coordinates.kept]
-    S, inner, border = bordered.S, bordered.inner, bordered.border
+    inner, border = bordered.inner, bordered.border
     frames = Y[references[:, None] + np.arange(count)]
     V = np.zeros_like(Y)
     known = np.flatnonzero(component >= 0)
     V[known] = (Y[known][:, None, :] @ frames[component[known]].conj().swapaxes(1, 2))[:, 0]
     V[border] = np.tile(np.eye(count), (len(references), 1))
-    shifts = np.zeros(qcqp.size)
-    shifts[inner] = shift * bordered.constrained[inner]
-    slack = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
-    enough = _NEGLIGIBLE_REMAINDER * float(np.sum(np.abs(V) * (bordered.magnitude @ np.abs(V))))
+    shifts = np.zeros(size)
+    shifts[inner] = shift * bordered.bounded[inner]
+    margin = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
+    enough = _NEGLIGIBLE_REMAINDER * float(np.sum(np.abs(V) * (magnitude @ np.abs(V))))
     for _ in range(_MAX_CORRECTIONS):
         residual = (S @ V + shifts[:, None] * V)[inner]
-        if (np.abs(residual).max(axis=1, initial=0.0) ** 2 / slack).sum() <= enough:
+        if (np.abs(residual).max(axis=1, initial=0.0) ** 2 / margin).sum() <= enough:
             break
         V[inner] -= _solve(proof, residual)
     residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
     lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
     errors = bordered.errors + (lengths + 2) * UNIT_ROUNDOFF
-    reach = (bordered.magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
+    reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
     # rows of the border: exact sums of entries that are as good as the other row they belong to
     errors[border] = _COEFFICIENT_ERROR
-    reach[border] = (bordered.magnitude @ (errors[:, None] * np.abs(V)))[border]
-    remainder = np.zeros(qcqp.size)
-    remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / slack
+    reach[border] = (magnitude @ (errors[:, None] * np.abs(V)))[border]
+    remainder = np.zeros(size)
+    remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / margin
     products = V.conj()[:, :, None] * residual[:, None, :]
     uncertain = np.abs(V)[:, :, None] * reach[:, None, :] + len(V) * UNIT_ROUNDOFF * np.abs(products)
     gain = math.fsum(np.trace(products, axis1=1, axis2=2).real.tolist())

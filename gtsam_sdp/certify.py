@@ -14,7 +14,6 @@ import numpy as np
 
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
-from gtsam_sdp.chordal.tree import CliqueTree
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import GtsamSdpError, InvalidTermError
 from gtsam_sdp.factors.build import build_terms
@@ -77,7 +76,7 @@ def certify(
             evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
             return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
         if method == "chordal":
-            solution = Relaxation(reading, terms, CliqueTree.build(terms, reading.layout), True).solve()
+            solution = Relaxation.build(reading, terms).solve()
             clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
             evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
             return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)

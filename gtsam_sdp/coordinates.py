@@ -37,6 +37,22 @@ class Entries(NamedTuple):
     magnitude: Array
 
 
+class Expansion(NamedTuple):
+    """Local rows of m terms as combinations of raw rows: X = coefficients @ Y[rows].
+
+    Rows that are no unknowns (hard or anchored translations) count as zero.
+
+    Attributes:
+        rows: (m, s).
+        coefficients: (m, r, s), None for the identity.
+        sizes: sizes of the numbers that they were summed from, (m, r, s), None for the identity.
+    """
+
+    rows: Array
+    coefficients: Array | None
+    sizes: Array | None
+
+
 @dataclass(frozen=True)
 class Coordinates:
     """A choice of unknowns for the rows of a layout.
@@ -77,14 +93,25 @@ class Coordinates:
 
     def entries(self, terms: Terms) -> Entries:
         """Entries of the terms' matrices in these coordinates, and the sizes of the numbers behind them."""
+        rows, coefficients, sizes = self.expansion(terms)
+        magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
+        if coefficients is None or sizes is None:
+            return self._spread(rows, terms.matrix, magnitude)
+        return self._spread(
+            rows,
+            coefficients.conj().swapaxes(1, 2) @ terms.matrix @ coefficients,
+            sizes.swapaxes(1, 2) @ magnitude @ sizes,
+        )
+
+    def expansion(self, terms: Terms) -> Expansion:
+        """Local rows of the terms as combinations of raw rows in these coordinates."""
         count = self.layout.space.rows
         local, points = terms.matrix.shape[1], terms.combination.shape[-2]
         turning = local - points
-        magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
         starts, turns = self._turns(terms.rotations)
         rotation_rows = (starts[:, :, None] + np.arange(count)).reshape(len(terms.factor), -1)
         if not points and turns is None:
-            return self._spread(rotation_rows, terms.matrix, magnitude)
+            return Expansion(rotation_rows, None, None)
         reference, arms, arm_sizes = self._arms(terms)
         moving = terms.translations.shape[1]
         expansion = np.zeros((len(terms.factor), local, turning + moving + count), dtype=terms.matrix.dtype)
@@ -100,12 +127,7 @@ class Coordinates:
         rows = np.concatenate([rotation_rows, terms.translations, reference[:, None] + np.arange(count)], axis=1)
         used = np.ones(rows.shape[1], dtype=bool)
         used[turning + moving :] = arm_sizes.any()
-        expansion, sizes = expansion[:, :, used], sizes[:, :, used]
-        return self._spread(
-            rows[:, used],
-            expansion.conj().swapaxes(1, 2) @ terms.matrix @ expansion,
-            sizes.swapaxes(1, 2) @ magnitude @ sizes,
-        )
+        return Expansion(rows[:, used], expansion[:, :, used], sizes[:, :, used])
 
     def _arms(self, terms: Terms) -> tuple[Array, Array, Array]:
         """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows); their sizes.

@@ -68,8 +68,8 @@ class Qcqp:
         parts = [coordinates.entries(batch) for batch in terms]
         entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         border = _border_rows(coordinates)
-        Q, magnitude = _sum_entries(_gather_border(entries, border), coordinates.size)
-        _sum_border_exactly(Q, border, entries)
+        Q, magnitude = sum_entries(gather_border(entries, border), coordinates.size)
+        sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
         return cls(
             Q=Q,
@@ -78,7 +78,7 @@ class Qcqp:
             coordinates=coordinates,
             magnitude=magnitude,
             constant_magnitude=float(np.abs(constants).sum()),
-            summands=_count_summands(border, entries),
+            summands=count_summands(border, entries),
         )
 
     @property
@@ -137,7 +137,7 @@ class Qcqp:
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
 
 
-def _gather_border(entries: Entries, border: Array) -> Entries:
+def gather_border(entries: Entries, border: Array) -> Entries:
     """The entries with those in columns and rows of reference frames summed: nearly every term adds to each of them.
 
     In 2D there is one such column only, and nothing to gain.
@@ -171,7 +171,7 @@ _MAX_GATHERED = 12
 """Rows of reference frames up to which their columns are summed densely."""
 
 
-def _sum_entries(entries: Entries, size: int) -> tuple[sp.csc_array, sp.csc_array]:
+def sum_entries(entries: Entries, size: int) -> tuple[sp.csc_array, sp.csc_array]:
     """The matrix and its magnitude; for real problems in one pass, as real and imaginary part."""
     at = (entries.row, entries.column)
     if np.iscomplexobj(entries.value):
@@ -191,7 +191,7 @@ def _border_rows(coordinates: Coordinates) -> Array:
     return border
 
 
-def _sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> None:
+def sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> None:
     """Replaces the entries within reference frames, which may sum a part of every term, by correctly rounded sums."""
     size = len(border)
     chosen = np.flatnonzero(border[entries.row] & border[entries.column])
@@ -206,7 +206,7 @@ def _sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> Non
         Q.data[at] = exact_sum(parts)
 
 
-def _count_summands(border: Array, entries: Entries) -> Array:
+def count_summands(border: Array, entries: Entries) -> Array:
     """Largest number of summands in an entry of each row, those on the border's diagonal aside, (n,)."""
     size = len(border)
     own = np.bincount(entries.row[entries.row == entries.column], minlength=size)

@@ -6,19 +6,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
 
 from gtsam_sdp.backends.base import Backend
 from gtsam_sdp.backends.clarabel_ import ClarabelBackend
-from gtsam_sdp.bound import PairTerms, VerifiedBound, verify_bound
-from gtsam_sdp.chordal.conic import ConicProblem, build_conic, hull_adjoint
-from gtsam_sdp.chordal.coordinates import CoordinateMaker
-from gtsam_sdp.chordal.recovery import clique_matrices, pair_multipliers, recover, rotation_multipliers
+from gtsam_sdp.chordal.conic import ConicProblem, build_conic
+from gtsam_sdp.chordal.gram import GramLift
+from gtsam_sdp.chordal.lift import Lift
+from gtsam_sdp.chordal.recovery import clique_matrices
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.chordal.vector import VectorLift, VectorQcqp, is_better_than_gram
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import ProblemTooLargeError
 from gtsam_sdp.factors.build import build_terms
@@ -28,19 +29,34 @@ from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import MAX_CONIC_BYTES
 from gtsam_sdp.variables import Array
 
+LiftChoice = Literal["gram", "vector", "auto"]
+
 
 @dataclass(frozen=True)
 class PredictedCost:
-    """What an interior-point iteration will cost: sums over the cones of n svec entries of n^3 / 3 and n^2."""
+    """What an interior-point iteration will cost: sums over the cones of n svec entries of n^3 / 3 and n^2.
+
+    Attributes:
+        flops: of one iteration.
+        bytes: of the dense blocks.
+        largest_clique: in variables.
+        largest_cone: side of its matrix.
+    """
 
     flops: float
     bytes: float
     largest_clique: int
+    largest_cone: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory is below what this package starts a solver for."""
+        return self.bytes <= MAX_CONIC_BYTES
 
     def __str__(self) -> str:
         return (
             f"{self.flops:.1e} flops an iteration, {self.bytes / 1e9:.2g} GB, "
-            f"largest clique {self.largest_clique} variables"
+            f"largest clique {self.largest_clique} variables (a matrix of {self.largest_cone} rows)"
         )
 
 
@@ -49,47 +65,70 @@ class Relaxation:
     """The semidefinite relaxation of a graph on the cliques of its Bayes tree.
 
     Attributes:
-        reading: the graph and values as arrays.
-        terms: the terms of the factors.
+        lift: rows, terms and constraints.
         tree: the cliques.
-        tighten: whether pairs of rotations are held in the convex hull of SO(3).
+        tighten: whether redundant constraints are added: the convex hull of SO(d) for pairs of rotations in the Gram
+            lift, R R^T = I and cross products in the vector lift.
     """
 
-    reading: Reading
-    terms: Sequence[Terms]
+    lift: Lift
     tree: CliqueTree
     tighten: bool
 
-    @cached_property
-    def qcqp(self) -> Qcqp:
-        """The lifted problem, in coordinates centred at the values."""
-        coordinates = centred_coordinates(self.reading, self.terms, allow_free=False)
-        return Qcqp.assemble(self.terms, self.reading.layout, coordinates)
+    @classmethod
+    def build(
+        cls,
+        reading: Reading,
+        terms: Sequence[Terms],
+        *,
+        lift: LiftChoice = "gram",
+        tighten: bool = True,
+        ordering: OrderingChoice = "metis",
+    ) -> Relaxation:
+        """The relaxation of terms; "auto" takes the vector lift where only that one holds all costs, and it fits."""
+        if lift not in ("gram", "vector", "auto"):
+            raise ValueError(f'lift must be "gram", "vector" or "auto", not {lift!r}.')
+        if lift == "vector" or (lift == "auto" and is_better_than_gram(terms)):
+            vector = VectorLift.build(reading, terms)
+            relaxation = cls(vector, vector.tree(ordering), tighten)
+            if lift == "vector" or relaxation.predicted_cost.fits:
+                return relaxation
+        gram = GramLift.build(reading, terms)
+        return cls(gram, gram.tree(ordering), tighten)
+
+    @property
+    def reading(self) -> Reading:
+        """The graph and values as arrays."""
+        return self.lift.reading
 
     @cached_property
-    def _maker(self) -> CoordinateMaker:
-        return CoordinateMaker(self.reading.layout, self.reading.estimate, self.qcqp.coordinates.anchor)
+    def qcqp(self) -> Qcqp | VectorQcqp:
+        """The lifted problem, positions counted from the values."""
+        if isinstance(self.lift, VectorLift):
+            return self.lift.qcqp
+        coordinates = centred_coordinates(self.reading, self.lift.terms, allow_free=False)
+        return Qcqp.assemble(self.lift.terms, self.reading.layout, coordinates)
 
     @cached_property
     def conic(self) -> ConicProblem:
         """The relaxation's dual as a block linear matrix inequality."""
-        return build_conic(self.terms, self.reading.layout, self.tree, self._maker, tighten=self.tighten)
+        return build_conic(self.lift, self.tree, tighten=self.tighten)
 
     @cached_property
     def predicted_cost(self) -> PredictedCost:
         """Cost of an interior-point iteration, known before anything is built."""
-        space = self.reading.layout.space
-        rows = np.array([self._rows(c.members) for c in self.tree.cliques]) * (2 if space.dimension == 2 else 1)
-        entries = rows * (rows + 1.0) / 2
+        sides = np.array([self.lift.clique_size(clique.members) for clique in self.tree.cliques])
+        entries = sides * (sides + 1.0) / 2
         return PredictedCost(
-            float((entries**3).sum() / 3), float(8 * (entries**2).sum()), int(self.tree.sizes.max(initial=0))
+            flops=float((entries**3).sum() / 3),
+            bytes=float(8 * (entries**2).sum()),
+            largest_clique=int(self.tree.sizes.max(initial=0)),
+            largest_cone=int(sides.max(initial=0)),
         )
 
-    def _rows(self, members: Sequence[int]) -> int:
-        layout = self.reading.layout
-        world = len(layout.keys)
-        rotations = sum(v == world or layout.rotation[v] >= 0 for v in members)
-        return rotations * layout.space.rows + sum(len(layout.translation_rows(v)) for v in members if v != world)
+    def monolithic(self) -> Relaxation:
+        """The same relaxation on one clique of all variables: without decomposition, as a reference."""
+        return replace(self, tree=self.tree.monolithic())
 
     def solve(
         self,
@@ -102,7 +141,7 @@ class Relaxation:
         """Solves the relaxation and verifies the bound that its multipliers give.
 
         Args:
-            backend: the solver, Clarabel if None.
+            backend: "clarabel", "mosek", or an instance of a `Backend`.
             tolerance: relative tolerance of the solver.
             time_limit: of the solver [s].
             verbose: show the solver's progress.
@@ -110,7 +149,7 @@ class Relaxation:
         Raises:
             ProblemTooLargeError: the predicted cost is beyond this machine.
         """
-        if self.predicted_cost.bytes > MAX_CONIC_BYTES:
+        if not self.predicted_cost.fits:
             raise ProblemTooLargeError(
                 f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
                 "Use certify, whose multipliers need no SDP, on a solution from a good start."
@@ -122,22 +161,20 @@ class Relaxation:
             problem, tolerance=tolerance, time_limit=time_limit, verbose=verbose
         )
         solved = time.perf_counter()
-        layout = self.reading.layout
-        recovered = recover(problem, result.z, self.tree, layout, self._maker)
-        Y = self._projected(recovered.Y)
-        multipliers = rotation_multipliers(problem, result.y, layout)
-        bound, size = self._verify(problem, result.y, multipliers, Y)
+        y, z = _finite(result.y), _finite(result.z)
+        recovered = self.lift.recover(problem, z)
+        bound, size = self.lift.verify(problem, y, recovered.Y)
         return SdpSolution(
             status=result.status,
             message=result.message,
             objective=result.objective / problem.scale + problem.offset,
             bound=bound,
-            clique_matrices=tuple(clique_matrices(problem, result.z, layout)),
+            clique_matrices=tuple(clique_matrices(problem, z)),
             eigenvalue_ratios=recovered.eigenvalue_ratios,
-            multipliers=multipliers,
+            multipliers=tuple(problem.parameters(y, k) for k in range(len(problem.groups))),
             size=size,
-            Y=Y,
-            layout=layout,
+            Y=recovered.Y,
+            layout=self.lift.layout,
             iterations=result.iterations,
             timings={
                 "building": built - started,
@@ -146,44 +183,17 @@ class Relaxation:
             },
         )
 
-    def _projected(self, Y: Array) -> Array:
-        layout = self.reading.layout
-        Y = Y.copy()
-        at = layout.blocks[:, None] + np.arange(layout.space.rows)
-        if len(at):
-            Y[at] = layout.space.nearest_rotations(Y[at])
-        return Y
 
-    def _verify(
-        self, problem: ConicProblem, y: Array, multipliers: dict[int, Array], Y: Array
-    ) -> tuple[VerifiedBound, float]:
-        """The verified bound and the size of the terms, in coordinates centred at the recovered point."""
-        if not (np.isfinite(y).all() and np.isfinite(Y).all()):
-            return VerifiedBound(-np.inf, np.inf, np.inf, 0.0, 0), 0.0
-        reading = replace(self.reading, estimate=Y)
-        coordinates = centred_coordinates(reading, self.terms, allow_free=False)
-        qcqp = Qcqp.assemble(self.terms, reading.layout, coordinates)
-        blocks = coordinates.kept[qcqp.blocks]
-        ordered = np.array([multipliers[int(b)] for b in blocks])
-        reduced = coordinates.reduce(Y)
-        pairs = _pair_terms(problem, y, qcqp) if len(problem.pairs) else None
-        return verify_bound(qcqp, ordered, reduced, pairs=pairs), qcqp.term_size(reduced)
-
-
-def _pair_terms(problem: ConicProblem, y: Array, qcqp: Qcqp) -> PairTerms:
-    W = pair_multipliers(problem, y)
-    adjoint = hull_adjoint(W) / 2
-    first, second = (qcqp.coordinates.position[problem.pairs[:, k]] for k in (0, 1))
-    rows = np.repeat(first[:, None] + np.arange(3), 3, axis=1).ravel()
-    columns = np.tile(second[:, None] + np.arange(3), (1, 3)).ravel()
-    upper = sp.coo_array((adjoint.ravel(), (rows, columns)), shape=qcqp.Q.shape)
-    return PairTerms((upper + upper.T).tocsc(), float(np.trace(W, axis1=1, axis2=2).sum()))
+def _finite(numbers: Array) -> Array:
+    """The numbers, zero where a solver failed to give one: what is proven from them is true all the same."""
+    return np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def relax(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
     *,
+    lift: LiftChoice = "gram",
     tighten: bool = True,
     ordering: OrderingChoice = "metis",
     on_unsupported: OnUnsupported = "raise",
@@ -193,7 +203,10 @@ def relax(
     Args:
         graph: the graph; it is not changed.
         values: where terms touch the cost, and the scale of the coordinates.
-        tighten: hold every pair of rotations in a clique in the convex hull of SO(3).
+        lift: "gram": d columns and small cones; "vector": one column and cones d times larger, which hold noise that
+            differs along the axes of the world; "auto": "vector" where it holds what the other only bounds.
+        tighten: add redundant constraints that hold for rotations: the convex hull of SO(d) for pairs of rotations in
+            a clique ("gram"), R R^T = I and cross products ("vector").
         ordering: "metis", "colamd" or an ordering of the graph's keys.
         on_unsupported: as in `certify`.
 
@@ -201,5 +214,4 @@ def relax(
         GtsamSdpError: as `certify`; InvalidGraphError for an ordering that misses keys.
     """
     reading = read(graph, values, on_unsupported)
-    terms = build_terms(reading)
-    return Relaxation(reading, terms, CliqueTree.build(terms, reading.layout, ordering), tighten)
+    return Relaxation.build(reading, build_terms(reading), lift=lift, tighten=tighten, ordering=ordering)

@@ -12,7 +12,7 @@ import gtsam
 from gtsam_sdp.certificate import Certificate, CertificateStatus
 from gtsam_sdp.certify import certify
 from gtsam_sdp.chordal.solution import SdpSolution
-from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.chordal.tree import OrderingChoice
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.reading.graph import read
@@ -139,7 +139,7 @@ def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
 def _relaxation(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, ordering: OrderingChoice) -> Relaxation:
     reading = read(graph, values, "raise")
     terms = build_terms(reading, at_measurements=True)
-    return Relaxation(reading, terms, CliqueTree.build(terms, reading.layout, ordering), True)
+    return Relaxation.build(reading, terms, ordering=ordering)
 
 
 def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> gtsam.Values:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +31,38 @@ class Exactness(IntEnum):
     """Left out: counts as zero."""
 
 
+class Entrywise(NamedTuple):
+    """A quadratic form on entries, (m, d r, d r), and the sizes of the numbers it was summed from."""
+
+    matrix: Array
+    magnitude: Array
+
+    @classmethod
+    def of_residuals(cls, coefficients: Array, information: Array) -> Entrywise:
+        """1/2 vec(B X)^T W vec(B X) for residual vectors B X, row by row.
+
+        Args:
+            coefficients: B, (m, q, r).
+            information: W, (m, d q, d q).
+        """
+        wide = by_entry(coefficients, information.shape[1] // coefficients.shape[1])
+        root = np.sqrt(np.einsum("kii->ki", information))
+        sizes = root[:, :, None] * np.abs(wide)
+        total = sizes.sum(axis=1)
+        return cls(wide.swapaxes(1, 2) @ information @ wide / 2, total[:, :, None] * total[:, None, :] / 2)
+
+
+def by_entry(matrices: Array, dimension: int) -> Array:
+    """Matrices that act on rows of Y, as real matrices on the rows' entries: (m, a, b) to (m, d a, d b)."""
+    count, rows, columns = matrices.shape
+    if np.iscomplexobj(matrices):
+        real, imaginary = matrices.real, matrices.imag
+        wide = np.stack([np.stack([real, -imaginary], axis=-1), np.stack([imaginary, real], axis=-1)], axis=-2)
+    else:
+        wide = matrices[..., None, None] * np.eye(dimension)
+    return wide.swapaxes(2, 3).reshape(count, rows * dimension, columns * dimension)
+
+
 @dataclass(frozen=True)
 class Terms:
     """Terms of m factors of equal shape: g_k(Y) = Re tr(X^H matrix_k X) + constant_k, X the factor's local rows.
@@ -48,6 +81,8 @@ class Terms:
         constant: (m,).
         exactness: `Exactness` of each, (m,).
         magnitude: sizes of the numbers that `matrix` was summed from, (m, r, r); None: they do not cancel.
+        entrywise: where `matrix` is only a bound, the factor's exact cost as a quadratic form on the d * r entries of
+            X, row by row, which the vector lift can hold, (m, d r, d r); None if there is none.
     """
 
     factor: Array
@@ -59,6 +94,7 @@ class Terms:
     constant: Array
     exactness: Array
     magnitude: Array | None = None
+    entrywise: Entrywise | None = None
 
     def local_rows(self, lifted: Array, world: int) -> Array:
         """X of every term, (m, r, rows)."""

@@ -7,12 +7,11 @@ frame or a rotation of the clique; both are divided by the clique's extent. See 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gtsam_sdp.variables import Array, Layout
+from gtsam_sdp.variables import Array
 
 _SMALLEST_EXTENT = 1e-9
 
@@ -22,14 +21,16 @@ class CliqueCoordinates:
     """rows of the clique = basis @ coordinates, and coordinates = inverse @ rows (up to a common shift).
 
     Attributes:
-        rows: raw rows of the clique's variables, rotations first, (r,).
+        rows: rows of the clique's variables, those that keep their scale first, (r,).
         basis: W, (r, m).
         inverse: a left inverse of W, (m, r).
+        turning: how many of the first coordinates are rows that keep their scale.
     """
 
     rows: Array
     basis: Array
     inverse: Array
+    turning: int
 
     @property
     def size(self) -> int:
@@ -44,57 +45,60 @@ class CliqueCoordinates:
 
 @dataclass(frozen=True)
 class CoordinateMaker:
-    """Makes coordinates of sets of variables.
+    """Makes coordinates of sets of rows.
 
     Attributes:
-        layout: rows of the variables.
-        estimate: Y of the estimate, (raw, rows): its extent gives the scale.
+        estimate: the lifted estimate, (raw, columns): its extent gives the scale.
         shiftable: for a translation row the set it may be shifted with at no cost, -1 for none, (raw,).
     """
 
-    layout: Layout
     estimate: Array
     shiftable: Array
 
-    def make(self, members: Sequence[int]) -> CliqueCoordinates:
-        """Coordinates of the rows of some variables; the number of variables stands for the world frame."""
-        rows, turning, frame = self._rows(members)
-        basis = np.eye(len(rows), dtype=self.layout.space.dtype)
+    def make(self, turning: Array, moving: Array, frame: int) -> CliqueCoordinates:
+        """Coordinates of some rows.
+
+        Args:
+            turning: rows that keep their scale, those of rotations.
+            moving: rows of translations.
+            frame: place among `turning` where the frame starts that translations are counted from, -1 for none.
+        """
+        rows = np.concatenate([turning, moving]).astype(np.intp)
+        basis = np.eye(len(rows), dtype=self.estimate.dtype)
         inverse = basis.copy()
-        references: dict[int, int] = {}
-        for place in range(turning, len(rows)):
-            label = int(self.shiftable[rows[place]])
-            reference = references.setdefault(label, place)
+        labels = self.shiftable[moving]
+        places = np.arange(len(turning), len(rows))
+        dropped = []
+        for label in dict.fromkeys(labels.tolist()):
+            members = places[labels == label]
             if label < 0:
-                self._count_from_frame(basis, inverse, rows, place, frame)
-            elif reference != place:
-                extent = self._extent(self.estimate[rows[place]] - self.estimate[rows[reference]])
-                basis[place, place] = extent
-                inverse[place, [place, reference]] = 1 / extent, -1 / extent
-        kept = np.setdiff1d(np.arange(len(rows)), [p for label, p in references.items() if label >= 0])
-        return CliqueCoordinates(rows, basis[:, kept], inverse[kept])
+                self._count_from_frame(basis, inverse, rows, members, frame)
+            else:
+                self._count_from_first(basis, inverse, rows, members)
+                dropped.append(int(members[0]))
+        kept = np.setdiff1d(np.arange(len(rows)), dropped)
+        return CliqueCoordinates(rows, basis[:, kept], inverse[kept], len(turning))
 
-    def _rows(self, members: Sequence[int]) -> tuple[Array, int, int | None]:
-        """Raw rows, rotations first; how many belong to rotations; where the frame starts that positions refer to."""
-        layout, count = self.layout, self.layout.space.rows
-        world = len(layout.keys)
-        blocks = [layout.world if v == world else int(layout.rotation[v]) for v in members]
-        blocks = [first for first in blocks if first >= 0]
-        moving = [row for v in members if v != world for row in layout.translation_rows(v)]
-        rows = np.array([first + i for first in blocks for i in range(count)] + moving, dtype=np.intp)
-        frame = blocks.index(layout.world) * count if layout.world in blocks else 0
-        return rows, len(blocks) * count, frame if blocks else None
+    def _count_from_first(self, basis: Array, inverse: Array, rows: Array, members: Array) -> None:
+        """t = t_first + extent t'."""
+        first, others = members[0], members[1:]
+        extent = _extents(self.estimate[rows[others]] - self.estimate[rows[first]])
+        basis[others, others] = extent
+        inverse[others, others] = 1 / extent
+        inverse[others, first] = -1 / extent
 
-    def _count_from_frame(self, basis: Array, inverse: Array, rows: Array, place: int, frame: int | None) -> None:
+    def _count_from_frame(self, basis: Array, inverse: Array, rows: Array, members: Array, frame: int) -> None:
         """t = a R + extent t', with a R the value at the estimate as seen from the frame R."""
-        extent = self._extent(self.estimate[rows[place]])
-        basis[place, place], inverse[place, place] = extent, 1 / extent
-        if frame is not None:
-            at = slice(frame, frame + self.layout.space.rows)
-            arm = self.estimate[rows[place]] @ self.estimate[rows[at]].conj().T
-            basis[place, at], inverse[place, at] = arm, -arm / extent
+        positions = self.estimate[rows[members]]
+        extent = _extents(positions)
+        basis[members, members], inverse[members, members] = extent, 1 / extent
+        if frame >= 0:
+            at = np.arange(frame, frame + positions.shape[1])
+            arms = positions @ self.estimate[rows[at]].conj().T
+            basis[members[:, None], at] = arms
+            inverse[members[:, None], at] = -arms / extent[:, None]
 
-    @staticmethod
-    def _extent(difference: Array) -> float:
-        distance = float(np.linalg.norm(difference))
-        return distance if distance > _SMALLEST_EXTENT else 1.0
+
+def _extents(differences: Array) -> Array:
+    distances = np.linalg.norm(differences, axis=1)
+    return np.where(distances > _SMALLEST_EXTENT, distances, 1.0)

@@ -22,9 +22,9 @@ class SdpSolution:
         message: the solver's own word for it.
         objective: the solver's value of the relaxation, in the unit of graph.error; not verified.
         bound: the verified lower bound from the solver's multipliers, with what it gave away.
-        clique_matrices: Gram matrices of the cliques in clique coordinates.
-        eigenvalue_ratios: lambda_d / lambda_(d+1) of each, large where the relaxation is tight, (c,).
-        multipliers: of the rotations' orthogonality, by first raw row.
+        clique_matrices: Gram matrices of the cliques in real clique coordinates.
+        eigenvalue_ratios: lambda_r / lambda_(r+1) of each, r the lift's rank, large where it is tight, (c,).
+        multipliers: of the lift's constraints by group, in the order of `ConicProblem.groups`.
         size: of the terms before they cancel, see `Certificate.relative_gap`.
         Y: recovered matrix, raw rows, rotations projected, (raw, rows).
         layout: rows of the variables.
@@ -38,7 +38,7 @@ class SdpSolution:
     bound: VerifiedBound
     clique_matrices: tuple[Array, ...]
     eigenvalue_ratios: Array
-    multipliers: Mapping[int, Array]
+    multipliers: tuple[Array, ...]
     size: float
     Y: Array
     layout: Layout
@@ -52,7 +52,7 @@ class SdpSolution:
 
     @property
     def is_tight(self) -> bool:
-        """Whether every clique matrix has rank d up to 1e-5."""
+        """Whether every clique matrix has the lift's rank up to 1e-5."""
         return bool((self.eigenvalue_ratios > 1e5).all())
 
     def recover(self) -> gtsam.Values:

@@ -17,7 +17,6 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_key
-from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array, Layout
 
 OrderingChoice = Literal["metis", "colamd"] | gtsam.Ordering
@@ -56,24 +55,42 @@ class CliqueTree:
     home: Array
 
     @classmethod
-    def build(cls, terms: Sequence[Terms], layout: Layout, ordering: OrderingChoice = "metis") -> CliqueTree:
-        """Eliminates the graph of the terms symbolically with GTSAM.
+    def build(cls, groups: Sequence[Sequence[int]], layout: Layout, ordering: OrderingChoice = "metis") -> CliqueTree:
+        """Eliminates a graph symbolically with GTSAM.
 
         Args:
-            terms: the terms, one symbolic factor each.
+            groups: variables that meet in a term, one symbolic factor each.
             layout: rows of the variables.
             ordering: "metis", "colamd", or an ordering of the graph's keys.
 
         Raises:
             InvalidGraphError: an ordering that misses keys.
         """
-        groups = variable_groups(terms, layout)
         symbolic = gtsam.SymbolicFactorGraph()
         for group in groups:
             symbolic.push_back(gtsam.SymbolicFactor.FromKeys(list(group)))
         needed = {variable for group in groups for variable in group}
-        tree = symbolic.eliminateMultifrontal(_ordering(symbolic, needed, layout, ordering))
-        return cls._walk(tree, len(layout.keys) + 1)
+        chosen = _ordering(symbolic, needed, layout, ordering)
+        return cls._walk(symbolic.eliminateMultifrontal(chosen), len(layout.keys) + 1)
+
+    def monolithic(self) -> CliqueTree:
+        """All variables in one clique: the relaxation without decomposition."""
+        members = tuple(np.flatnonzero(self.home >= 0).tolist())
+        return CliqueTree((Clique(members, (), -1),), np.where(self.home >= 0, 0, -1))
+
+    def sharing(self, variable: int) -> CliqueTree:
+        """The tree with one more variable in every clique, frontal in the first; other roots become its children."""
+        cliques = [
+            Clique(
+                clique.frontals + (() if k else (variable,)),
+                clique.separator + ((variable,) if k else ()),
+                clique.parent if clique.parent >= 0 or k == 0 else 0,
+            )
+            for k, clique in enumerate(self.cliques)
+        ]
+        home = self.home.copy()
+        home[variable] = 0
+        return CliqueTree(tuple(cliques) or (Clique((variable,), (), -1),), home)
 
     @classmethod
     def _walk(cls, tree: gtsam.SymbolicBayesTree, count: int) -> CliqueTree:
@@ -126,24 +143,6 @@ class CliqueTree:
             f"CliqueTree: {len(self.cliques)} cliques, {roots} root(s), depth {self.depth}, "
             f"largest {self.sizes.max(initial=0)} variables\n  cliques by size: {counts}"
         )
-
-
-def variable_groups(terms: Sequence[Terms], layout: Layout) -> list[tuple[int, ...]]:
-    """Distinct sets of variables that terms hold, the world frame as the number of variables."""
-    found: dict[tuple[int, ...], None] = {}
-    for batch in terms:
-        for row in np.unique(np.sort(term_members(batch, layout), axis=1), axis=0):
-            found.setdefault(tuple(dict.fromkeys(int(v) for v in row if v >= 0)), None)
-    return list(found)
-
-
-def term_members(batch: Terms, layout: Layout) -> Array:
-    """Variables of each term, (m, s), padded with -1; the world frame is the number of variables."""
-    rows = np.concatenate([batch.rotations, batch.translations], axis=1)
-    members = layout.row_variable[rows]
-    if batch.offset is not None:
-        members = np.concatenate([members, np.full((len(members), 1), len(layout.keys))], axis=1)
-    return members
 
 
 def _ordering(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported, world_numbers
-from gtsam_sdp.factors.weights import axis_weights
+from gtsam_sdp.factors.weights import AxisWeights, axis_weights
 from gtsam_sdp.terms import Terms, no_rows
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
 from gtsam_sdp.variables import KINDS, Array, Layout, Space
@@ -27,8 +27,8 @@ def _matrices(group: FactorGroup, kind: str, arguments: int, sign: int) -> Array
     return np.eye(size) + sign * errors.reshape(-1, size, size).swapaxes(1, 2)
 
 
-def _column_weights(group: FactorGroup, kind: str, space: Space) -> tuple[Array, Array]:
-    """Weights of the columns, (m, c, c), and exactness; the constant last row of a pose is left out."""
+def _column_weights(group: FactorGroup, kind: str, space: Space) -> AxisWeights:
+    """Weights of the columns; the constant last row of a pose is left out."""
     d = space.dimension
     size = d + KINDS[kind].translates
     kept = (np.arange(size)[:, None] * size + np.arange(d)).ravel()
@@ -45,12 +45,16 @@ def _terms(
     combination: Array,
     offset: Array | None,
     arm: Array | None,
+    in_world: bool = True,
 ) -> Terms:
-    """Terms of the columns blocks[1] e_c - blocks[0] first_c, and of the translation column p - blocks[0] arm."""
+    """Terms of the columns blocks[1] e_c - blocks[0] first_c, and of the translation column p - blocks[0] arm.
+
+    `in_world`: the residual's entries are in world axes, and not turned with a pose.
+    """
     space = lifting.layout.space
     rows, d = space.rows, space.dimension
-    weights, exactness = _column_weights(group, kind, space)
-    count, columns = weights.shape[:2]
+    weights = _column_weights(group, kind, space)
+    count, columns = weights.matrix.shape[:2]
     points = translations.shape[1]
     coefficients = np.zeros((count, columns, 2 * rows + (points > 0)), dtype=space.dtype)
     coefficients[:, :d, :rows] = -first
@@ -65,9 +69,10 @@ def _terms(
         translations=translations,
         combination=combination,
         offset=offset,
-        matrix=coefficients.conj().swapaxes(1, 2) @ weights @ coefficients / 2,
+        matrix=coefficients.conj().swapaxes(1, 2) @ weights.matrix @ coefficients / 2,
         constant=np.zeros(count),
-        exactness=exactness,
+        exactness=weights.exactness,
+        entrywise=weights.entrywise(coefficients) if in_world else None,
     )
 
 
@@ -88,6 +93,7 @@ def _between(kind: str, sign: int, measured: bool = True):
             combination=np.array([[-1.0, 1.0]]) if moves else np.zeros((0, 0)),
             offset=None,
             arm=space.vectors(matrices[:, :d, d]) if moves else None,
+            in_world=sign < 0 or not measured,
         )  # fmt: skip
 
     return build

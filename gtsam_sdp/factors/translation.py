@@ -23,8 +23,8 @@ def _positions(group: FactorGroup, layout: Layout, name: str) -> Array:
 def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
     """1/2 |x_last - x_first - measured|^2 of vectors or of the translations of poses; one key: x - measured."""
     layout = lifting.layout
-    weights, exactness = axis_weights(group.information, layout.space.dimension)
-    rows = weights.shape[1]
+    weights = axis_weights(group.information, layout.space.dimension)
+    rows = weights.matrix.shape[1]
     first = layout.translation[group.numbers]
     signs = [1.0] if first.shape[1] == 1 else [-1.0, 1.0]
     return Terms(
@@ -33,9 +33,10 @@ def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
         translations=(first[:, :, None] + np.arange(rows)).reshape(len(first), -1),
         combination=np.hstack([sign * np.eye(rows) for sign in signs]),
         offset=measured,
-        matrix=weights.astype(layout.space.dtype) / 2,
+        matrix=weights.matrix.astype(layout.space.dtype) / 2,
         constant=np.zeros(len(first)),
-        exactness=exactness,
+        exactness=weights.exactness,
+        entrywise=weights.entrywise(np.eye(rows, dtype=layout.space.dtype)),
     )
 
 
@@ -90,7 +91,8 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
             turned[:, 2] = (errors[0] - errors[2])[:, 2] / 2
         subtracted = turned - errors[0]
         in_body, in_world = (subtracted, turned) if inverse else (turned, subtracted)
-        weights, exactness = axis_weights(group.information, space.dimension)
+        weights = axis_weights(group.information, space.dimension)
+        weight = weights.matrix[:, 0, 0] / 2
         coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
         # both vectors come from sums and differences of errors: their rounding is that of the larger one
         largest = np.maximum(np.linalg.norm(turned, axis=1), np.linalg.norm(subtracted, axis=1))
@@ -101,10 +103,11 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
             translations=layout.translation[group.numbers],
             combination=np.array([[1.0]]),
             offset=space.vectors(in_world)[:, None, :],
-            matrix=residual_matrix(coefficients, weights[:, 0, 0] / 2),
+            matrix=residual_matrix(coefficients, weight),
             constant=np.zeros(len(turned)),
-            exactness=exactness,
-            magnitude=residual_matrix(sizes, weights[:, 0, 0] / 2),
+            exactness=weights.exactness,
+            magnitude=residual_matrix(sizes, weight),
+            entrywise=None if inverse else weights.entrywise(coefficients[:, None]),
         )
 
     return build

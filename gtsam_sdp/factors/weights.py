@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from gtsam_sdp.terms import Exactness
+from gtsam_sdp.terms import Entrywise, Exactness
 from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, NEGLIGIBLE, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 
@@ -42,7 +44,29 @@ def smallest_eigenvalue(information: Array, scale: Array | None = None) -> Array
     return smallest if scale is None else smallest - np.where(plain, EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size, 0.0)
 
 
-def axis_weights(information: Array, dimension: int) -> tuple[Array, Array]:
+class AxisWeights(NamedTuple):
+    """What a Gram lift keeps of noise on rotated vectors.
+
+    Attributes:
+        matrix: A, (m, q, q).
+        exactness: of each, (m,).
+        information: W, padded to whole vectors, (m, q d, q d).
+    """
+
+    matrix: Array
+    exactness: Array
+    information: Array
+
+    def entrywise(self, coefficients: Array) -> Entrywise | None:
+        """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already."""
+        if (self.exactness == int(Exactness.EXACT)).all():
+            return None
+        return Entrywise.of_residuals(
+            np.broadcast_to(coefficients, (len(self.matrix), *coefficients.shape[-2:])), self.information
+        )
+
+
+def axis_weights(information: Array, dimension: int) -> AxisWeights:
     """The largest simple matrices A with A kron I_d below the information matrices, and how exact they are.
 
     Residual vectors r_1 ... r_q of d numbers each, stacked, have information W (qd x qd). A Gram lift knows their
@@ -53,8 +77,6 @@ def axis_weights(information: Array, dimension: int) -> tuple[Array, Array]:
         information: W, (m, n, n); if d does not divide n the last residual is padded with its own weight.
         dimension: d.
 
-    Returns:
-        A, (m, q, q), and the exactness of each, (m,).
     """
     count, size, _ = information.shape
     blocks = -(-size // dimension)
@@ -84,4 +106,4 @@ def axis_weights(information: Array, dimension: int) -> tuple[Array, Array]:
     # what was neglected is at most this share of the diagonal
     neglected = size * NEGLIGIBLE * ((across > 0) | (spread.max(axis=(1, 2, 3)) > 0))
     weights -= neglected[:, None, None] * np.einsum("kaa->ka", weights)[:, :, None] * np.eye(blocks)
-    return weights, np.where(exact, int(Exactness.EXACT), int(Exactness.LOWER_BOUND))
+    return AxisWeights(weights, np.where(exact, int(Exactness.EXACT), int(Exactness.LOWER_BOUND)), full)

@@ -12,12 +12,9 @@ import scipy.sparse as sp
 
 from gtsam_sdp import InvalidGraphError, ProblemTooLargeError, certify, refine, relax
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
-from gtsam_sdp.chordal.conic import HULL, hull_adjoint, smat, svec_place
-from gtsam_sdp.chordal.coordinates import CoordinateMaker
-from gtsam_sdp.chordal.recovery import pair_multipliers
-from gtsam_sdp.chordal.tree import CliqueTree
-from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.reading.graph import read
+from gtsam_sdp.chordal.gram import GramLift, positive_part
+from gtsam_sdp.chordal.hull import HULL, hull_adjoint
+from gtsam_sdp.chordal.svec import smat, svec, svec_place
 from tests import problems
 
 SPLIT_RING = {20: 2.7017995359, 100: 1.3461771256}
@@ -37,8 +34,7 @@ def with_priors(d: int, seed: int = 3) -> tuple[gtsam.NonlinearFactorGraph, gtsa
 @pytest.mark.parametrize("ordering", ["metis", "colamd"])
 def test_tree_of_a_real_graph(ordering: Any) -> None:
     graph, values = gtsam.load2D(gtsam.findExampleDataFile("w100.graph"))
-    reading = read(graph, values, "raise")
-    tree = CliqueTree.build(build_terms(reading), reading.layout, ordering)
+    tree = relax(graph, values, ordering=ordering).tree
     tree.check()
     assert sum(len(c.frontals) for c in tree.cliques) == 100
     assert (tree.home[:100] >= 0).all()
@@ -55,12 +51,12 @@ def test_tree_of_a_long_chain_and_of_a_forest() -> None:
     other, more = problems.pose_graph(poses[:5], [(0, 1), (1, 2), (2, 3), (3, 4)], 0.01, 0.1, rng, first_key=30000)
     graph.push_back(other)
     truth.insert(more)
-    reading = read(graph, truth, "raise")
+    relaxation = relax(graph, truth)
     natural = gtsam.Ordering()
-    for key in reading.layout.keys.tolist():
+    for key in relaxation.reading.layout.keys.tolist():
         natural.push_back(key)
     for ordering in ("metis", natural):
-        tree = CliqueTree.build(build_terms(reading), reading.layout, ordering)
+        tree = relaxation.lift.tree(ordering)
         tree.check()
         assert sum(c.parent < 0 for c in tree.cliques) == 2
         assert tree.sizes.max() <= 3
@@ -80,24 +76,27 @@ def test_ordering_that_misses_keys() -> None:
 
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("absolute", [False, True])
-def test_clique_coordinates_and_their_inverse(d: int, absolute: bool) -> None:
+@pytest.mark.parametrize("lift", ["gram", "vector"])
+def test_clique_coordinates_and_their_inverse(d: int, absolute: bool, lift: Any) -> None:
     """Rows come back up to a common shift, and a separator has the same coordinates seen from either clique."""
     graph, truth = with_priors(d) if absolute else problems.small_graph(d, seed=3)
-    relaxation = relax(graph, truth)
-    layout, rng = relaxation.reading.layout, np.random.default_rng(0)
-    maker = CoordinateMaker(layout, relaxation.reading.estimate, relaxation.qcqp.coordinates.anchor)
-    Y = rng.normal(size=relaxation.reading.estimate.shape).astype(layout.space.dtype)
+    relaxation = relax(graph, truth, lift=lift)
+    lifted, rng = relaxation.lift, np.random.default_rng(0)
+    Y = rng.normal(size=(lifted.size, 3)) + (1j * rng.normal(size=(lifted.size, 3)) if d == 2 else 0)
     for clique in relaxation.tree.cliques:
-        own = maker.make(clique.members)
+        own = lifted.coordinates(clique.members)
         x = own.inverse @ Y[own.rows]
         np.testing.assert_allclose(own.inverse @ own.basis, np.eye(own.size), atol=1e-9)
+        assert lifted.clique_size(clique.members) == len(lifted.real_cost(np.eye(own.size), own))
         back = own.basis @ x - Y[own.rows]
-        free = maker.shiftable[own.rows] >= 0
+        free = np.zeros(len(own.rows), dtype=bool)
+        if isinstance(lifted, GramLift):
+            free = lifted.maker.shiftable[own.rows] >= 0
         np.testing.assert_allclose(back[~free], 0, atol=1e-9)
         np.testing.assert_allclose(back[free], np.broadcast_to(back[free][:1], back[free].shape), atol=1e-9)
         if clique.separator:
-            part = maker.make(clique.separator)
-            parent = maker.make(relaxation.tree.cliques[clique.parent].members)
+            part = lifted.coordinates(clique.separator)
+            parent = lifted.coordinates(relaxation.tree.cliques[clique.parent].members)
             np.testing.assert_allclose(own.map_to(part) @ x, part.inverse @ Y[part.rows], atol=1e-9)
             seen = parent.map_to(part) @ (parent.inverse @ Y[parent.rows])
             np.testing.assert_allclose(seen, part.inverse @ Y[part.rows], atol=1e-9)
@@ -125,11 +124,10 @@ def test_hull_of_rotations() -> None:
 def test_svec_of_a_matrix() -> None:
     M = np.random.default_rng(0).normal(size=(5, 5))
     M = M + M.T
-    j, i = np.tril_indices(5)
-    vector = np.zeros(15)
-    vector[svec_place(i, j)] = M[i, j] * np.where(i == j, 1, np.sqrt(2))
+    vector = svec(M)
     np.testing.assert_allclose(smat(vector, 5), M)
     assert vector @ vector == pytest.approx(np.sum(M * M))
+    assert vector[svec_place(np.array(1), np.array(3))] == pytest.approx(np.sqrt(2) * M[1, 3])
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -256,10 +254,8 @@ def test_a_solver_that_lies_proves_nothing(d: int, value: float) -> None:
 
 
 def test_pair_multipliers_are_positive_semidefinite() -> None:
-    graph, truth = problems.ring(3, 8, 0.1, 0.1)
-    problem = relax(graph, truth).conic
-    W = pair_multipliers(problem, np.random.default_rng(0).normal(size=len(problem.b)))
-    assert len(W) == len(problem.pairs) > 0
+    W = positive_part(np.random.default_rng(0).normal(size=(50, 10)))
+    assert W.shape == (50, 4, 4)
     assert np.linalg.eigvalsh(W).min() >= 0
 
 

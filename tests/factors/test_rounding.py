@@ -18,10 +18,10 @@ from tests.test_bound import lifted
 
 
 def test_weights_far_apart_are_not_equal() -> None:
-    weights, exactness = axis_weights(np.diag([4.0, 1.0, 1e14, 1e14])[None], 2)
+    weights, exactness, _ = axis_weights(np.diag([4.0, 1.0, 1e14, 1e14])[None], 2)
     np.testing.assert_allclose(weights[0], np.diag([1.0, 1e14]), rtol=1e-9)
     assert exactness[0] == Exactness.LOWER_BOUND
-    weights, exactness = axis_weights(np.diag([4.0, 4.0, 1e14, 1e14])[None], 2)
+    weights, exactness, _ = axis_weights(np.diag([4.0, 4.0, 1e14, 1e14])[None], 2)
     np.testing.assert_array_equal(weights[0], np.diag([4.0, 1e14]))
     assert exactness[0] == Exactness.EXACT
 
@@ -33,7 +33,7 @@ def test_axis_weights_are_below_the_information(seed: int) -> None:
     n = d * blocks
     root = rng.normal(size=(n, n)) * 10 ** rng.uniform(-4, 4, size=n)
     W = root.T @ root if seed % 2 else np.diag(10 ** rng.uniform(-8, 8, size=n))
-    A, _ = axis_weights(W[None], d)
+    A, *_ = axis_weights(W[None], d)
     D = 1 / np.sqrt(np.diag(W))
     rest = (W - np.kron(A[0], np.eye(d))) * D[:, None] * D
     assert np.linalg.eigvalsh(rest)[0] > -1e-13

@@ -1,0 +1,279 @@
+"""The Gram lift: one matrix Y of d columns, rotations as d rows, positions as one; rank d where it is tight.
+
+In 2D the cost is given on complex rows (docs/maths.md, section 1). The cones are real: a rotation has the rows z and
+i z, a position the row t alone. With the two equations of the convex hull of SO(2) for every pair of rotations this is
+as tight as the complex relaxation, whose positive semidefinite matrix can be completed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from gtsam_sdp.bound import PairTerms, VerifiedBound, closed_form_multipliers, verify_bound
+from gtsam_sdp.chordal.coordinates import CliqueCoordinates, CoordinateMaker
+from gtsam_sdp.chordal.forms import Forms, variable_groups
+from gtsam_sdp.chordal.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
+from gtsam_sdp.chordal.lift import Lift, MultiplierGroup, Recovered, best_factor, projected
+from gtsam_sdp.chordal.recovery import recover_rows
+from gtsam_sdp.chordal.svec import upper_entries
+from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.coordinates import Coordinates, centred_coordinates, plain_coordinates
+from gtsam_sdp.lowrank.polish import polish
+from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.terms import Terms
+from gtsam_sdp.variables import Array
+
+if TYPE_CHECKING:
+    from gtsam_sdp.chordal.conic import ConicProblem
+
+_ORTHOGONALITY, _PAIRS = 0, 1
+
+
+@dataclass(frozen=True)
+class GramLift(Lift):
+    """The Gram lift of a graph.
+
+    Attributes:
+        plain: raw rows, without those that have hard values.
+        maker: makes clique coordinates.
+        couples_positions: whether a term turns positions against each other (2D): then they need the row i t too.
+    """
+
+    plain: Coordinates
+    maker: CoordinateMaker
+    couples_positions: bool
+
+    @classmethod
+    def build(cls, reading: Reading, terms: Sequence[Terms]) -> GramLift:
+        """The lift of a reading and its terms.
+
+        Raises:
+            InvalidGraphError: a key that no term constrains.
+        """
+        plain = plain_coordinates(reading)
+        anchor = centred_coordinates(reading, terms, allow_free=False).anchor
+        return cls(
+            reading=reading,
+            terms=terms,
+            forms=[Forms.of_terms(batch, plain) for batch in terms],
+            size=reading.layout.size,
+            owner=reading.layout.row_variable,
+            plain=plain,
+            maker=CoordinateMaker(reading.estimate, anchor),
+            couples_positions=reading.layout.space.dimension == 2 and any(_turns_positions(batch) for batch in terms),
+        )
+
+    @property
+    def rank(self) -> int:
+        """d."""
+        return self.layout.space.dimension
+
+    @cached_property
+    def _is_plane(self) -> bool:
+        return self.layout.space.dimension == 2
+
+    def tree(self, ordering: OrderingChoice | CliqueTree) -> CliqueTree:
+        """The cliques of the graph's variables, the world frame among them."""
+        if isinstance(ordering, CliqueTree):
+            return ordering
+        return CliqueTree.build(variable_groups(self.forms, self.owner), self.layout, ordering)
+
+    def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int]:
+        """Rotation rows and translation rows of variables, and where the frame starts that positions refer to."""
+        layout, count = self.layout, self.layout.space.rows
+        starts = [self._block(v) for v in members]
+        blocks = [start for start in starts if start >= 0]
+        world = len(layout.keys)
+        moving = [row for v in members if v != world for row in layout.translation_rows(v)]
+        moving = [row for row in moving if self.plain.position[row] >= 0]
+        frame = blocks.index(layout.world) * count if layout.world in blocks else 0
+        turning = (np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()
+        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1
+
+    def _block(self, variable: int) -> int:
+        """First row of a variable's rotation, -1 if it has none or a hard one."""
+        layout = self.layout
+        start = layout.world if variable == len(layout.keys) else int(layout.rotation[variable])
+        return start if start >= 0 and self.plain.position[start] >= 0 else -1
+
+    def coordinates(self, members: Sequence[int]) -> CliqueCoordinates:
+        """Rotation rows as they are, positions relative to one of them or to a frame, and scaled."""
+        return self.maker.make(*self._rows(members))
+
+    def clique_size(self, members: Sequence[int]) -> int:
+        """Side of the real cone of a clique."""
+        turning, moving, _ = self._rows(members)
+        shiftable = self.maker.shiftable[moving]
+        positions = len(moving) - len(np.unique(shiftable[shiftable >= 0]))
+        if not self._is_plane:
+            return len(turning) + positions
+        return 2 * len(turning) + positions * (2 if self.couples_positions else 1)
+
+    def _real_places(self, coordinates: CliqueCoordinates) -> Array:
+        """Places of the real coordinates among the doubled ones x_0, i x_0, x_1, i x_1 ... (2D)."""
+        doubled = np.arange(2 * coordinates.size)
+        return (
+            doubled
+            if self.couples_positions
+            else np.append(doubled[: 2 * coordinates.turning], doubled[2 * coordinates.turning :: 2])
+        )
+
+    def real_labels(self, coordinates: CliqueCoordinates) -> Array:
+        """Real rows: 2 k and 2 k + 1 for the complex row k in 2D."""
+        rows = coordinates.rows[: coordinates.turning]
+        return (2 * rows[:, None] + np.arange(2)).ravel() if self._is_plane else rows
+
+    def real_cost(self, matrix: Array, coordinates: CliqueCoordinates) -> Array:
+        """Re x^H C x on the real rows: conj(x_a) x_b has the real part x_a . x_b, the imaginary part (i x_a) . x_b."""
+        if not self._is_plane:
+            return matrix
+        kept = self._real_places(coordinates)
+        doubled = _doubled(matrix) / 2
+        whole = doubled[kept[:, None], kept]
+        if not self.couples_positions:
+            whole[2 * coordinates.turning :] *= 2
+            whole[: 2 * coordinates.turning, 2 * coordinates.turning :] *= 2
+        return whole
+
+    def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
+        """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
+        if not self._is_plane:
+            return matrix
+        return _doubled(matrix)[self._real_places(part)[:, None], self._real_places(whole)]
+
+    def factors(self, matrix: Array, coordinates: CliqueCoordinates) -> tuple[list[Array], float]:
+        """One factor of d columns; in 2D as complex rows, and mirrored where no rotation tells which way is right."""
+        factor, ratio = best_factor(matrix, self.rank)
+        if not self._is_plane:
+            return [factor], ratio
+        kept = self._real_places(coordinates)
+        rows = np.zeros((2 * coordinates.size, 2))
+        rows[kept] = factor
+        plain = rows[::2, 0] + 1j * rows[::2, 1]
+        turned = rows[1::2, 0] + 1j * rows[1::2, 1]
+        orientation = float(np.imag(plain[: coordinates.turning].conj() * turned[: coordinates.turning]).sum())
+        candidates = [plain[:, None], plain.conj()[:, None]]
+        if coordinates.turning:
+            candidates = candidates[:1] if orientation >= 0 else candidates[1:]
+        return candidates, ratio
+
+    def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
+        """Orthogonality of every rotation; the convex hull of SO(d) for every pair of rotations in a clique."""
+        blocks = self.plain.kept[np.isin(self.plain.kept, self.layout.blocks)]
+        homes = tree.home[self.owner[blocks]]
+        blocks, homes = blocks[homes >= 0], homes[homes >= 0]
+        row, column = upper_entries(self.rank)
+        groups = [
+            MultiplierGroup(
+                cliques=homes,
+                rows=self._real_block_rows(blocks),
+                entries=MatrixEntries(row, column, np.arange(len(row)), np.ones(len(row))),
+                objective=(row == column).astype(float),
+            )
+        ]
+        pairs = self._list_pairs(tree) if tighten else np.zeros((0, 3), dtype=np.intp)
+        if len(pairs):
+            rows = np.hstack([self._real_block_rows(pairs[:, 1]), self._real_block_rows(pairs[:, 2])])
+            row, column = upper_entries(4)
+            objective = np.zeros(2) if self._is_plane else -(row == column).astype(float)
+            entries = plane_entries() if self._is_plane else hull_entries()
+            groups.append(MultiplierGroup(pairs[:, 0], rows, entries, objective, cone=0 if self._is_plane else 4))
+        return groups
+
+    def _real_block_rows(self, blocks: Array) -> Array:
+        """Real rows of rotation blocks, (k, d)."""
+        return (2 * blocks if self._is_plane else blocks)[:, None] + np.arange(self.rank)
+
+    def _list_pairs(self, tree: CliqueTree) -> Array:
+        """(clique, first rows of two rotations): pairs that meet, each in the clique where one of them is frontal."""
+        found = []
+        for c, clique in enumerate(tree.cliques):
+            frontals = [b for b in map(self._block, clique.frontals) if b >= 0]
+            others = [b for b in map(self._block, clique.separator) if b >= 0]
+            for k, first in enumerate(frontals):
+                found += [(c, first, second) for second in frontals[k + 1 :] + others]
+        return np.array(found, dtype=np.intp).reshape(-1, 3)
+
+    def recover(self, problem: ConicProblem, z: Array) -> Recovered:
+        """Factors of the clique matrices, aligned down the tree; mirrored if most rotations ask for it."""
+        rows, ratios = recover_rows(self, problem, z)
+        layout = self.layout
+        if not self._is_plane and len(layout.blocks):
+            blocks = rows[layout.blocks[:, None] + np.arange(3)]
+            if 2 * np.count_nonzero(np.linalg.det(blocks) < 0) > len(blocks):
+                rows = rows * np.array([1.0, 1.0, -1.0])
+        Y = self.plain.expand(rows[self.plain.kept])
+        return Recovered(projected(Y, layout), ratios)
+
+    def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
+        """The better of two bounds: the solver's multipliers, and those in closed form at the polished point Y."""
+        reading = replace(self.reading, estimate=Y)
+        coordinates = centred_coordinates(reading, self.terms, allow_free=False)
+        qcqp = Qcqp.assemble(self.terms, reading.layout, coordinates)
+        reduced = coordinates.reduce(Y)
+        size = qcqp.term_size(reduced)
+        best = polish(qcqp, reduced, qcqp.cost(reduced)).Y
+        closed = verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
+        given = self._block_multipliers(problem, y, coordinates.kept[qcqp.blocks])
+        solved = verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
+        return max(closed, solved, key=lambda bound: bound.value), size
+
+    def _block_multipliers(self, problem: ConicProblem, y: Array, blocks: Array) -> Array:
+        """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""
+        parameters = problem.parameters(y, _ORTHOGONALITY)
+        given = problem.groups[_ORTHOGONALITY].rows[:, 0] // (2 if self._is_plane else 1)
+        place = np.full(self.layout.size, -1)
+        place[given] = np.arange(len(given))
+        chosen = np.where((place[blocks] >= 0)[:, None], parameters[place[blocks]], 0.0)
+        if self._is_plane:
+            return (chosen[:, 0] + chosen[:, 2]).astype(complex)[:, None, None]
+        return symmetric_of(chosen, 3)
+
+    def _pair_terms(self, problem: ConicProblem, y: Array, qcqp: Qcqp) -> PairTerms | None:
+        """What the pairs of rotations contribute; in 2D complex rows imply it."""
+        if self._is_plane or len(problem.groups) <= _PAIRS:
+            return None
+        W = positive_part(problem.parameters(y, _PAIRS))
+        adjoint = hull_adjoint(W) / 2
+        rows = problem.groups[_PAIRS].rows
+        first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
+        at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
+        upper = sp.coo_array((adjoint.ravel(), at), shape=qcqp.Q.shape)
+        return PairTerms((upper + upper.T).tocsc(), float(np.trace(W, axis1=1, axis2=2).sum()))
+
+
+def _doubled(matrix: Array) -> Array:
+    """[[p, q], [-q, p]] for every entry p + i q: (a, b) to (2 a, 2 b)."""
+    p, q = matrix.real, matrix.imag
+    wide = np.stack([np.stack([p, q], axis=-1), np.stack([-q, p], axis=-1)], axis=-2)
+    return wide.swapaxes(1, 2).reshape(2 * matrix.shape[0], 2 * matrix.shape[1])
+
+
+def _turns_positions(batch: Terms) -> bool:
+    """Whether a term holds products of positions with a complex coefficient."""
+    points = batch.combination.shape[-2]
+    turning = batch.matrix.shape[1] - points
+    return bool(np.any(np.imag(batch.combination)) or np.any(np.imag(batch.matrix[:, turning:, turning:])))
+
+
+def symmetric_of(parameters: Array, size: int) -> Array:
+    """Symmetric matrices (m, size, size) of their upper triangles (m, p), column by column."""
+    row, column = upper_entries(size)
+    matrix = np.zeros((len(parameters), size, size))
+    matrix[:, row, column] = matrix[:, column, row] = parameters
+    return matrix
+
+
+def positive_part(parameters: Array) -> Array:
+    """Positive semidefinite matrices (p, 4, 4) near those with these upper triangles, rounding included."""
+    eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
+    kept = np.maximum(eigenvalues, 0.0)
+    W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
+    return W + 8 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)
