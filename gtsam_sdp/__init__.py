@@ -1,6 +1,9 @@
 """gtsam_sdp: is the solution of a GTSAM factor graph the best there is?"""
 
 from gtsam_sdp._version import VERSION
+from gtsam_sdp.backends.base import Backend
+from gtsam_sdp.backends.clarabel_ import ClarabelBackend
+from gtsam_sdp.backends.mosek_ import MosekBackend
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
 from gtsam_sdp.certify import certify
 from gtsam_sdp.chordal.conic import ConicProblem
@@ -8,10 +11,12 @@ from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import Clique, CliqueTree
 from gtsam_sdp.datasets import load_g2o
 from gtsam_sdp.errors import (
+    BackendNotInstalledError,
     DatasetError,
     GtsamSdpError,
     InvalidGraphError,
     InvalidTermError,
+    LicenseError,
     ProblemTooLargeError,
     SuspiciousInputWarning,
     UnsupportedFactorError,
@@ -26,8 +31,11 @@ from gtsam_sdp.terms import Exactness, Residual, Term
 from gtsam_sdp.variables import Layout
 
 __all__ = [
+    "Backend",
+    "BackendNotInstalledError",
     "Certificate",
     "CertificateStatus",
+    "ClarabelBackend",
     "Clique",
     "CliqueTree",
     "ConicProblem",
@@ -40,6 +48,8 @@ __all__ = [
     "InvalidGraphError",
     "InvalidTermError",
     "Layout",
+    "LicenseError",
+    "MosekBackend",
     "ProblemTooLargeError",
     "Qcqp",
     "Relaxation",

@@ -41,6 +41,14 @@ class ProblemTooLargeError(GtsamSdpError):
     """The predicted cost of a computation is beyond the machine; says what to use instead."""
 
 
+class BackendNotInstalledError(GtsamSdpError, ImportError):
+    """A solver was asked for whose package is not installed; says how to install it."""
+
+
+class LicenseError(GtsamSdpError):
+    """A commercial solver finds no valid licence; says where to get one and where to put it."""
+
+
 @dataclass(frozen=True)
 class Offender:
     """A factor that cannot be lifted: its place in the graph, its type, its keys and the reason."""

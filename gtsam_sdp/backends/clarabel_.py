@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from typing import Any
 
@@ -10,9 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
+from gtsam_sdp.backends.running import run_interruptible
 from gtsam_sdp.chordal.conic import ConicProblem
+from gtsam_sdp.progress import showing_progress
 
 _CLARABEL: Any = clarabel  # its stubs do not know the classes
+
+_log = logging.getLogger(__name__)
 
 _STATUS = {
     "Solved": SolverStatus.SOLVED,
@@ -20,6 +26,7 @@ _STATUS = {
     "InsufficientProgress": SolverStatus.INACCURATE,
     "MaxIterations": SolverStatus.LIMIT,
     "MaxTime": SolverStatus.LIMIT,
+    "CallbackTerminated": SolverStatus.LIMIT,
 }
 """Everything else is a failure."""
 
@@ -30,29 +37,70 @@ class ClarabelBackend(Backend):
     def solve(
         self, problem: ConicProblem, *, tolerance: float, time_limit: float | None, verbose: bool
     ) -> BackendResult:
-        """Clarabel's form is min q^T x, A x + s = b, s in the cone: q = -b, and its dual gives the multipliers."""
-        settings = _CLARABEL.DefaultSettings()
-        settings.verbose = verbose
-        settings.chordal_decomposition_enable = False  # the problem is decomposed already
-        settings.presolve_enable = False
-        settings.direct_solve_method = "faer"
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-        if time_limit is not None:
-            settings.time_limit = time_limit
-        cones = [_CLARABEL.PSDTriangleConeT(int(size)) for size in problem.sizes]
-        count = len(problem.b)
-        started = time.perf_counter()
-        solver = _CLARABEL.DefaultSolver(
-            sp.csc_matrix((count, count)), -problem.b, sp.csc_matrix(problem.A), problem.c, cones, settings
-        )
-        solution = solver.solve()
-        message = str(solution.status)
-        return BackendResult(
-            status=_STATUS.get(message, SolverStatus.FAILED),
-            message=message,
-            objective=-float(solution.obj_val),
-            y=np.array(solution.x),
-            z=np.array(solution.z),
-            iterations=int(solution.iterations),
-            seconds=time.perf_counter() - started,
-        )
+        """Clarabel's form is min q^T x, A x + s = b, s in the cone: q = -b, and its dual gives the multipliers.
+
+        Ctrl-C stops it within an iteration.
+        """
+        settings = _settings(tolerance, time_limit)
+
+        def work(stop: threading.Event) -> BackendResult:
+            started = time.perf_counter()
+            solver = _solver(problem, settings)
+            solver.set_termination_callback(lambda info: _look(info, stop))
+            solution = solver.solve()
+            return _result(solution, time.perf_counter() - started)
+
+        with showing_progress(verbose):
+            return run_interruptible(work)
+
+
+def status_of(message: str) -> SolverStatus:
+    """The status for Clarabel's name of it."""
+    return _STATUS.get(message, SolverStatus.FAILED)
+
+
+def _settings(tolerance: float, time_limit: float | None) -> Any:
+    settings = _CLARABEL.DefaultSettings()
+    settings.verbose = False  # iterations are logged instead
+    settings.chordal_decomposition_enable = False  # the problem is decomposed already
+    settings.presolve_enable = False
+    settings.direct_solve_method = "faer"
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    if time_limit is not None:
+        settings.time_limit = time_limit
+    return settings
+
+
+def _solver(problem: ConicProblem, settings: Any) -> Any:
+    cones = [_CLARABEL.PSDTriangleConeT(size) for size in problem.sizes.tolist()]
+    count = len(problem.b)
+    return _CLARABEL.DefaultSolver(
+        sp.csc_matrix((count, count)), -problem.b, sp.csc_matrix(problem.A), problem.c, cones, settings
+    )
+
+
+def _look(info: Any, stop: threading.Event) -> bool:
+    """Called once an iteration: logs it, and says whether to stop. What it raised would be lost."""
+    _log.info(
+        "Clarabel: iteration %2d, objective %.9e, gap %.1e, residuals %.1e and %.1e, %.1f s",
+        info.iterations,
+        -info.cost_primal,
+        info.gap_rel,
+        info.res_primal,
+        info.res_dual,
+        info.solve_time,
+    )
+    return stop.is_set()
+
+
+def _result(solution: Any, seconds: float) -> BackendResult:
+    message = str(solution.status)
+    return BackendResult(
+        status=status_of(message),
+        message=message,
+        objective=-float(solution.obj_val),
+        y=np.array(solution.x),
+        z=np.array(solution.z),
+        iterations=int(solution.iterations),
+        seconds=seconds,
+    )
