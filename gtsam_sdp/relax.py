@@ -11,8 +11,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
-from gtsam_sdp.backends.base import Backend
-from gtsam_sdp.backends.clarabel_ import ClarabelBackend
+from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.chordal.conic import ConicProblem, build_conic
 from gtsam_sdp.chordal.gram import GramLift
 from gtsam_sdp.chordal.lift import Lift
@@ -132,7 +131,7 @@ class Relaxation:
 
     def solve(
         self,
-        backend: Backend | None = None,
+        backend: BackendChoice = "clarabel",
         *,
         tolerance: float = 1e-9,
         time_limit: float | None = None,
@@ -148,18 +147,18 @@ class Relaxation:
 
         Raises:
             ProblemTooLargeError: the predicted cost is beyond this machine.
+            BackendNotInstalledError, LicenseError: of the solver's package.
         """
         if not self.predicted_cost.fits:
             raise ProblemTooLargeError(
                 f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
                 "Use certify, whose multipliers need no SDP, on a solution from a good start."
             )
+        solver = choose_backend(backend)
         started = time.perf_counter()
         problem = self.conic
         built = time.perf_counter()
-        result = (backend or ClarabelBackend()).solve(
-            problem, tolerance=tolerance, time_limit=time_limit, verbose=verbose
-        )
+        result = solver.solve(problem, tolerance=tolerance, time_limit=time_limit, verbose=verbose)
         solved = time.perf_counter()
         y, z = _finite(result.y), _finite(result.z)
         recovered = self.lift.recover(problem, z)

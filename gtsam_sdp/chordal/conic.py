@@ -10,12 +10,15 @@ of their own. See docs/maths.md, section 5.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
+from gtsam_sdp.backends.export import write_cbf, write_sdpa
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.lift import Lift, MultiplierGroup
 from gtsam_sdp.chordal.svec import svec, svec_place, svec_weights, upper_entries
@@ -61,6 +64,14 @@ class ConicProblem:
     def parameters(self, y: Array, group: int) -> Array:
         """Multipliers of a group in the unit of the cost, (members, parameters)."""
         return y[self.columns[group]] / self.scale
+
+    def to_sdpa(self, path: str | os.PathLike[str]) -> None:
+        """Writes the problem in SDPA sparse format, see `gtsam_sdp.backends.export`."""
+        write_sdpa(self, Path(path))
+
+    def to_cbf(self, path: str | os.PathLike[str]) -> None:
+        """Writes the problem in Conic Benchmark Format, see `gtsam_sdp.backends.export`."""
+        write_cbf(self, Path(path))
 
     def __str__(self) -> str:
         sizes, counts = np.unique(self.sizes, return_counts=True)

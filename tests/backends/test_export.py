@@ -19,7 +19,8 @@ from gtsam_sdp.backends.clarabel_ import ClarabelBackend
 from gtsam_sdp.backends.export import write_cbf, write_sdpa
 from gtsam_sdp.backends.mosek_ import MosekBackend
 from gtsam_sdp.backends.svec import lower_triangle_places, svec_rows
-from gtsam_sdp.chordal.conic import ConicProblem, smat
+from gtsam_sdp.chordal.conic import ConicProblem
+from gtsam_sdp.chordal.svec import smat
 from tests.backends.cases import OPTIMUM, TOLERANCE, conic
 from tests.backends.readers import MatrixProblem, read_cbf, read_sdpa
 
