@@ -18,6 +18,7 @@ from gtsam_sdp.errors import (
     InvalidTermError,
     LicenseError,
     ProblemTooLargeError,
+    SolveFailedError,
     SuspiciousInputWarning,
     UnsupportedFactorError,
     UnsupportedNoiseError,
@@ -26,7 +27,7 @@ from gtsam_sdp.factors.check import check_term
 from gtsam_sdp.factors.registry import register_term, unregister_term
 from gtsam_sdp.qcqp import Constraint, Qcqp
 from gtsam_sdp.relax import Relaxation, relax
-from gtsam_sdp.solve import Solution, Stage, refine
+from gtsam_sdp.solve import Solution, Stage, refine, solve
 from gtsam_sdp.terms import Exactness, Residual, Term
 from gtsam_sdp.variables import Layout
 
@@ -56,6 +57,7 @@ __all__ = [
     "Residual",
     "SdpSolution",
     "Solution",
+    "SolveFailedError",
     "Stage",
     "SuspiciousInputWarning",
     "Term",
@@ -67,6 +69,7 @@ __all__ = [
     "refine",
     "register_term",
     "relax",
+    "solve",
     "unregister_term",
 ]
 __version__ = VERSION

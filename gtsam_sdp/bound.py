@@ -39,6 +39,9 @@ _NEGLIGIBLE_REMAINDER = 1e-17
 
 _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
+_BACKING_OFF = 10.0
+_ROUNDING_SHARE = 1e-6
+"""Share of the bound above which what rounding takes is worth more attempts."""
 
 
 @dataclass(frozen=True)
@@ -235,13 +238,16 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
     sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
     scale = float(np.median(sums)) if turning.size else 0.0
     ceiling = max(slack.base, 0.0) / max(total, 1.0)
-    return _smallest_shift(attempt, scale, ceiling, quick)
+    return _smallest_shift(attempt, scale, total, ceiling, quick)
 
 
 def _smallest_shift(
-    attempt: Callable[[float], VerifiedBound | None], scale: float, ceiling: float, quick: bool
+    attempt: Callable[[float], VerifiedBound | None], scale: float, total: float, ceiling: float, quick: bool
 ) -> VerifiedBound:
-    """Bound at the smallest shift for which `attempt` succeeds: grow until it does, then bisect."""
+    """Bound at the smallest shift for which `attempt` succeeds: grow until it does, then bisect.
+
+    Where S is so near to singular that its proof gives away more to rounding than a larger shift costs, back off.
+    """
     found = attempt(0.0)
     attempts = 1
     shift, failed = 1e-13 * scale, 0.0
@@ -263,6 +269,12 @@ def _smallest_shift(
             failed = middle
         else:
             found = tried
+    while total > 0 and found.rounding > max(_ROUNDING_SHARE * abs(found.value), found.shift * total) and not quick:
+        tried = attempt(max(_BACKING_OFF * found.shift, found.rounding / (_BACKING_OFF * total)))
+        attempts += 1
+        if tried is None or tried.value <= found.value:
+            break
+        found = tried
     return replace(found, attempts=attempts)
 
 

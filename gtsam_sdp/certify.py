@@ -12,6 +12,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
+from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
 from gtsam_sdp.coordinates import centred_coordinates
@@ -38,6 +39,7 @@ def certify(
     tolerance: float = 1e-4,
     method: Method = "auto",
     on_unsupported: OnUnsupported = "raise",
+    backend: BackendChoice = "clarabel",
     verbose: bool = False,
 ) -> Certificate:
     """Bounds how much better than `values` any other solution of `graph` can be.
@@ -54,6 +56,7 @@ def certify(
             cliques of the Bayes tree, which takes longer and can prove more; "auto" is "multipliers".
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
             as 0 in the bound and keep their cost, so the bound stays valid.
+        backend: the SDP solver of "chordal": "clarabel", "mosek" or an instance of a `Backend`.
         verbose: show the steps as they are done.
 
     Raises:
@@ -76,7 +79,7 @@ def certify(
             evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
             return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
         if method == "chordal":
-            solution = Relaxation.build(reading, terms).solve()
+            solution = Relaxation.build(reading, terms).solve(backend)
             clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
             evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
             return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _MAX_NAMED = 3
 
@@ -47,6 +48,19 @@ class BackendNotInstalledError(GtsamSdpError, ImportError):
 
 class LicenseError(GtsamSdpError):
     """A commercial solver finds no valid licence; says where to get one and where to put it."""
+
+
+class SolveFailedError(GtsamSdpError):
+    """A solver ended without a point, so that there is nothing to verify.
+
+    Attributes:
+        problem: the conic problem, for example to export it.
+        solution: what the solver returned.
+    """
+
+    def __init__(self, message: str, problem: Any, solution: Any) -> None:
+        self.problem, self.solution = problem, solution
+        super().__init__(message)
 
 
 @dataclass(frozen=True)

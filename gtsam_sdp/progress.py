@@ -24,3 +24,8 @@ def showing_progress(verbose: bool) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def report_step(name: str, what: str, seconds: float) -> None:
+    """Logs a step of a long computation."""
+    logging.getLogger(__name__).info("%s: %s (%.1f s)", name, what, seconds)

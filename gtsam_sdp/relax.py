@@ -20,13 +20,12 @@ from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.chordal.vector import VectorLift, VectorQcqp, is_better_than_gram
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import ProblemTooLargeError
+from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import MAX_CONIC_BYTES
-from gtsam_sdp.variables import Array
 
 LiftChoice = Literal["gram", "vector", "auto"]
 
@@ -82,18 +81,24 @@ class Relaxation:
         *,
         lift: LiftChoice = "gram",
         tighten: bool = True,
-        ordering: OrderingChoice = "metis",
+        ordering: OrderingChoice = "auto",
     ) -> Relaxation:
         """The relaxation of terms; "auto" takes the vector lift where only that one holds all costs, and it fits."""
         if lift not in ("gram", "vector", "auto"):
             raise ValueError(f'lift must be "gram", "vector" or "auto", not {lift!r}.')
         if lift == "vector" or (lift == "auto" and is_better_than_gram(terms)):
-            vector = VectorLift.build(reading, terms)
-            relaxation = cls(vector, vector.tree(ordering), tighten)
+            relaxation = cls._ordered(VectorLift.build(reading, terms), tighten, ordering)
             if lift == "vector" or relaxation.predicted_cost.fits:
                 return relaxation
-        gram = GramLift.build(reading, terms)
-        return cls(gram, gram.tree(ordering), tighten)
+        return cls._ordered(GramLift.build(reading, terms), tighten, ordering)
+
+    @classmethod
+    def _ordered(cls, lift: Lift, tighten: bool, ordering: OrderingChoice) -> Relaxation:
+        """The relaxation on the cliques of an ordering; "auto" takes the cheaper of METIS and COLAMD."""
+        if ordering != "auto":
+            return cls(lift, lift.tree(ordering), tighten)
+        tried = [cls(lift, lift.tree(choice), tighten) for choice in ("colamd", "metis")]
+        return min(tried, key=lambda relaxation: relaxation.predicted_cost.flops)
 
     @property
     def reading(self) -> Reading:
@@ -147,6 +152,7 @@ class Relaxation:
 
         Raises:
             ProblemTooLargeError: the predicted cost is beyond this machine.
+            SolveFailedError: the solver found no point at all.
             BackendNotInstalledError, LicenseError: of the solver's package.
         """
         if not self.predicted_cost.fits:
@@ -160,7 +166,14 @@ class Relaxation:
         built = time.perf_counter()
         result = solver.solve(problem, tolerance=tolerance, time_limit=time_limit, verbose=verbose)
         solved = time.perf_counter()
-        y, z = _finite(result.y), _finite(result.z)
+        if not np.isfinite(result.y).all():
+            raise SolveFailedError(
+                f"The solver ended with {result.message!r} and without a point, so that there is nothing to verify. "
+                "Try another ordering, backend or tolerance; the error's `problem` can be exported with to_cbf.",
+                problem,
+                result,
+            )
+        y, z = result.y, np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
         recovered = self.lift.recover(problem, z)
         bound, size = self.lift.verify(problem, y, recovered.Y)
         return SdpSolution(
@@ -183,18 +196,13 @@ class Relaxation:
         )
 
 
-def _finite(numbers: Array) -> Array:
-    """The numbers, zero where a solver failed to give one: what is proven from them is true all the same."""
-    return np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
-
-
 def relax(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
     *,
     lift: LiftChoice = "gram",
     tighten: bool = True,
-    ordering: OrderingChoice = "metis",
+    ordering: OrderingChoice = "auto",
     on_unsupported: OnUnsupported = "raise",
 ) -> Relaxation:
     """The semidefinite relaxation of a graph on the cliques of GTSAM's Bayes tree, nothing solved yet.
@@ -206,7 +214,7 @@ def relax(
             differs along the axes of the world; "auto": "vector" where it holds what the other only bounds.
         tighten: add redundant constraints that hold for rotations: the convex hull of SO(d) for pairs of rotations in
             a clique ("gram"), R R^T = I and cross products ("vector").
-        ordering: "metis", "colamd" or an ordering of the graph's keys.
+        ordering: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering of the graph's keys.
         on_unsupported: as in `certify`.
 
     Raises:

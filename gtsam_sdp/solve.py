@@ -1,29 +1,48 @@
-"""refine: a global solve where a local solution is not certified, never worse than what it was given."""
+"""solve, refine: a ladder of methods, each judged by the same certificate, until one is good enough.
+
+A local optimisation from the values given and from the chordal initialisation; then the semidefinite relaxation on
+the cliques of the Bayes tree, rounded and optimised. Nothing worse than the best seen is ever returned.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import gtsam
+import numpy as np
 
+from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.certificate import Certificate, CertificateStatus
 from gtsam_sdp.certify import certify
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice
+from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.progress import showing_progress
-from gtsam_sdp.reading.graph import read
-from gtsam_sdp.relax import Relaxation
+from gtsam_sdp.progress import report_step, showing_progress
+from gtsam_sdp.reading.graph import Reading, read
+from gtsam_sdp.relax import LiftChoice, Relaxation
+from gtsam_sdp.start import starting_values
+from gtsam_sdp.terms import Exactness, Terms
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM
 
-T = TypeVar("T")
+SolveMethod = Literal["auto", "local", "chordal"]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a solve: what was done, how long it took, and what was known after it."""
+    """One step of a solve: what was done, how long it took, and what was known after it.
+
+    Attributes:
+        name: the step.
+        seconds: its time.
+        cost: of the values that it found, infinite if it found none.
+        lower_bound: that it verified, minus infinity if it verified none.
+        note: how it ended.
+    """
 
     name: str
     seconds: float
@@ -40,10 +59,10 @@ class Solution:
         values: the best values.
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given" or "chordal".
+        method: how the values were found: "given", "local", "chordal initialisation" or "chordal".
         stages: the steps, in order.
-        improvement: how much lower the cost is than that of the values given.
-        relaxation: the solved relaxation, None if none was needed.
+        improvement: how much lower the cost is than that of the values given; 0 if none were.
+        relaxation: the last relaxation that was solved, None if none was needed.
     """
 
     values: gtsam.Values
@@ -55,67 +74,82 @@ class Solution:
     relaxation: SdpSolution | None
 
     def __str__(self) -> str:
-        lines = [str(self.certificate), f"  found by      {self.method}, {self.improvement:.6g} below the values given"]
-        lines += [
-            f"    {s.name:<22} {s.seconds:6.2f} s   cost {s.cost:<12.7g} bound {s.lower_bound:<12.7g} {s.note}"
-            for s in self.stages
-        ]
+        gain = f", {self.improvement:.6g} below the values given" if self.improvement else ""
+        lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
+        for stage in self.stages:
+            cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
+            bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
+            lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
         return "\n".join(lines)
+
+
+def solve(
+    graph: gtsam.NonlinearFactorGraph,
+    initial: gtsam.Values | None = None,
+    *,
+    method: SolveMethod = "auto",
+    lift: LiftChoice = "auto",
+    ordering: OrderingChoice = "auto",
+    backend: BackendChoice = "clarabel",
+    tolerance: float = 1e-4,
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Solution:
+    """Finds the best values of a graph and certifies them, from any start or none.
+
+    Args:
+        graph: the graph; it is not changed.
+        initial: where to start; None: from the chordal initialisation, for graphs of supported factors.
+        method: "local": optimise and certify; "chordal": the semidefinite relaxation, whatever it costs; "auto": the
+            first, then the second where it is needed and fits into memory.
+        lift: of the relaxation, as in `relax`.
+        ordering: of the relaxation, as in `relax`.
+        backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
+        tolerance: largest relative gap that counts as CERTIFIED.
+        time_limit: no step is begun after this time, and the SDP solver stops [s].
+        verbose: show the steps as they are done.
+
+    Raises:
+        GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
+            ProblemTooLargeError and SolveFailedError.
+    """
+    search = _Search(graph, _Options(method, lift, ordering, backend, tolerance, time_limit))
+    with showing_progress(verbose):
+        if initial is None:
+            search.start_without_values()
+        else:
+            search.optimise(initial, "optimise", "local")
+        return search.climb(initial_given=initial is not None)
 
 
 def refine(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
     *,
-    ordering: OrderingChoice = "metis",
+    method: SolveMethod = "auto",
+    lift: LiftChoice = "auto",
+    ordering: OrderingChoice = "auto",
+    backend: BackendChoice = "clarabel",
     tolerance: float = 1e-4,
     time_limit: float | None = None,
     verbose: bool = False,
 ) -> Solution:
-    """Certifies values, and where that fails solves the semidefinite relaxation, rounds, optimises and certifies again.
-
-    The relaxation is made of terms that touch each factor's cost at zero error, so that it does not depend on the
-    values given. The result is never worse than they are.
+    """Certifies values, and where that fails searches as `solve` does; never worse than what it was given.
 
     Args:
         graph: the graph; it is not changed.
         values: a solution, good or not; it is not changed.
-        ordering: elimination ordering of the cliques.
-        tolerance: as in `certify`.
-        time_limit: of the SDP solver [s].
-        verbose: show the steps.
+        method, lift, ordering, backend, tolerance, time_limit, verbose: as in `solve`.
 
     Raises:
-        GtsamSdpError: as `certify`; ProblemTooLargeError where the cliques are too large for an SDP.
+        GtsamSdpError: as `solve`.
     """
-    stages: list[Stage] = []
-
-    def run(name: str, work: Callable[[], T], report: Callable[[T], tuple[float, float, str]]) -> T:
-        started = time.perf_counter()
-        result = work()
-        cost, bound, note = report(result)
-        stages.append(Stage(name, time.perf_counter() - started, cost, bound, note))
-        return result
-
+    search = _Search(graph, _Options(method, lift, ordering, backend, tolerance, time_limit))
     with showing_progress(verbose):
-        given = run("certify", lambda: certify(graph, values, tolerance=tolerance), _of_certificate)
-        if given:
-            return Solution(values, given.cost, given, "given", tuple(stages), 0.0, None)
-        solution = run(
-            "relaxation",
-            lambda: _relaxation(graph, values, ordering).solve(time_limit=time_limit),
-            lambda s: (graph.error(s.recover()), s.lower_bound, f"{s.message}, rounded"),
-        )
-        found = run(
-            "optimise",
-            lambda: _optimise(graph, solution.recover()),
-            lambda v: (graph.error(v), solution.lower_bound, "from the rounded relaxation"),
-        )
-        again = run("certify again", lambda: certify(graph, found, tolerance=tolerance), _of_certificate)
-    best, values, method = (again, found, "chordal") if again.cost < given.cost else (given, values, "given")
-    bound = max(given.lower_bound, again.lower_bound, solution.lower_bound)
-    certificate = with_bound(best, bound)
-    return Solution(values, best.cost, certificate, method, tuple(stages), given.cost - best.cost, solution)
+        search.judge(values, "certify", "given")
+        if search.far_from_optimum:
+            search.optimise(values, "optimise", "local")
+        return search.climb(initial_given=True)
 
 
 def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
@@ -136,18 +170,157 @@ def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
     )
 
 
-def _relaxation(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, ordering: OrderingChoice) -> Relaxation:
-    reading = read(graph, values, "raise")
-    terms = build_terms(reading, at_measurements=True)
-    return Relaxation.build(reading, terms, ordering=ordering)
+@dataclass(frozen=True)
+class _Options:
+    method: SolveMethod
+    lift: LiftChoice
+    ordering: OrderingChoice
+    backend: BackendChoice
+    tolerance: float
+    time_limit: float | None
+
+    def __post_init__(self) -> None:
+        if self.method not in ("auto", "local", "chordal"):
+            raise ValueError(f'method must be "auto", "local" or "chordal", not {self.method!r}.')
+        if self.time_limit is not None and not self.time_limit >= 0:
+            raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
+        choose_backend(self.backend)
 
 
-def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> gtsam.Values:
+@dataclass
+class _Search:
+    """The state of a ladder: the best values so far, the best bound, and the steps that led there."""
+
+    graph: gtsam.NonlinearFactorGraph
+    options: _Options
+    started: float = field(default_factory=time.perf_counter)
+    stages: list[Stage] = field(default_factory=list)
+    values: gtsam.Values | None = None
+    certificate: Certificate | None = None
+    method: str = ""
+    given_cost: float = math.nan
+    lower_bound: float = -math.inf
+    relaxation: SdpSolution | None = None
+
+    @property
+    def best(self) -> Certificate:
+        """Certificate of the best values, with the best bound."""
+        assert self.certificate is not None, "nothing was judged yet"
+        return with_bound(self.certificate, self.lower_bound)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left."""
+        limit = self.options.time_limit
+        return math.inf if limit is None else limit - (time.perf_counter() - self.started)
+
+    @property
+    def far_from_optimum(self) -> bool:
+        """Whether the best values are no local optimum."""
+        return not self.best and self.best.stationarity > FAR_FROM_OPTIMUM
+
+    def _record(self, name: str, began: float, cost: float, lower_bound: float, note: str) -> None:
+        stage = Stage(name, time.perf_counter() - began, cost, lower_bound, note)
+        self.stages.append(stage)
+        report_step(stage.name, f"cost {cost:.8g}, bound {lower_bound:.8g}, {note}", stage.seconds)
+
+    def judge(self, values: gtsam.Values, name: str, method: str) -> None:
+        """Certifies values, and keeps them if they are the best."""
+        began = time.perf_counter()
+        certificate = certify(self.graph, values, tolerance=self.options.tolerance)
+        self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
+        self.lower_bound = max(self.lower_bound, certificate.lower_bound)
+        if method == "given":
+            self.given_cost = certificate.cost
+        if self.certificate is None or certificate.cost < self.certificate.cost:
+            self.values, self.certificate, self.method = values, certificate, method
+
+    def optimise(self, start: gtsam.Values, name: str, method: str) -> None:
+        """Optimises the user's graph with GTSAM, and judges the result."""
+        began = time.perf_counter()
+        cost = self.graph.error(start)
+        if method == "local" and math.isnan(self.given_cost):
+            self.given_cost = cost
+        found, note = _optimise(self.graph, start)
+        self._record(name, began, self.graph.error(found), -math.inf, f"from {cost:.6g}{note}")
+        self.judge(found, "certify", method)
+
+    def start_without_values(self) -> None:
+        """Optimises from the chordal initialisation."""
+        began = time.perf_counter()
+        start = starting_values(self.graph)
+        self._record("chordal initialisation", began, self.graph.error(start), -math.inf, "")
+        self.optimise(start, "optimise", "chordal initialisation")
+
+    def climb(self, *, initial_given: bool) -> Solution:
+        """The rungs after the first, as far as they are needed."""
+        method = self.options.method
+        if not self.best and method == "auto" and initial_given and self.remaining > 0:
+            self.start_without_values()
+        if not self.best and method != "local" and self.remaining > 0:
+            self._relax()
+        certificate = self.best
+        assert self.values is not None
+        gain = self.given_cost - certificate.cost
+        return Solution(
+            values=self.values,
+            cost=certificate.cost,
+            certificate=certificate,
+            method=self.method,
+            stages=tuple(self.stages),
+            improvement=gain if math.isfinite(gain) else 0.0,
+            relaxation=self.relaxation,
+        )
+
+    def _relax(self) -> None:
+        """The relaxation with terms that touch each cost at zero error, then at the best values."""
+        assert self.values is not None
+        reading = read(self.graph, self.values, "raise")
+        terms = build_terms(reading, at_measurements=True)
+        if not terms:
+            return
+        solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
+        if solution is None:
+            return
+        self.optimise(solution.recover(), "optimise", "chordal")
+        if self.best or self.remaining <= 0 or not _has_tangents(terms):
+            return
+        reading = read(self.graph, self.values, "raise")
+        self._solve_sdp(self._relaxation(reading, build_terms(reading)), "relaxation at the solution")
+
+    def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
+        return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)
+
+    def _solve_sdp(self, relaxation: Relaxation, name: str) -> SdpSolution | None:
+        """Solves a relaxation and keeps its bound; None if it is too large or the solver found no point."""
+        began = time.perf_counter()
+        limit = None if math.isinf(self.remaining) else max(self.remaining, 1e-3)
+        try:
+            solution = relaxation.solve(self.options.backend, time_limit=limit)
+        except (ProblemTooLargeError, SolveFailedError) as error:
+            if self.options.method == "chordal":
+                raise
+            self._record(name, began, math.inf, -math.inf, str(error).split(". ")[0])
+            return None
+        self._record(name, began, self.graph.error(solution.recover()), solution.lower_bound, solution.summary)
+        self.lower_bound = max(self.lower_bound, solution.lower_bound)
+        self.relaxation = solution
+        return solution
+
+
+def _has_tangents(terms: Sequence[Terms]) -> bool:
+    return any((batch.exactness == int(Exactness.TANGENT)).any() for batch in terms)
+
+
+def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> tuple[gtsam.Values, str]:
+    """Levenberg-Marquardt with a tight tolerance; the start itself, and why, where it fails."""
     parameters = gtsam.LevenbergMarquardtParams()
     parameters.setRelativeErrorTol(1e-10)
     parameters.setAbsoluteErrorTol(0.0)
-    return gtsam.LevenbergMarquardtOptimizer(graph, start, parameters).optimize()
-
-
-def _of_certificate(certificate: Certificate) -> tuple[float, float, str]:
-    return certificate.cost, certificate.lower_bound, certificate.status.name
+    try:
+        found = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters).optimize()
+    except RuntimeError as error:
+        return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
+    if not np.isfinite(graph.error(found)):
+        return start, "; the optimizer diverged"
+    return found, ""

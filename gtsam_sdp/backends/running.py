@@ -26,11 +26,11 @@ def run_interruptible(work: Callable[[threading.Event], T]) -> T:
     """
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="gtsam_sdp solver") as executor:
-        future = executor.submit(work, stop)
         try:
+            future = executor.submit(work, stop)
             while not future.done():
                 wait([future], timeout=_SECONDS_BETWEEN_LOOKS)
+            return future.result()
         except BaseException:  # a handler of another signal may raise what it likes
             stop.set()
             raise
-        return future.result()

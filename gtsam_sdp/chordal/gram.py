@@ -202,15 +202,21 @@ class GramLift(Lift):
         return np.array(found, dtype=np.intp).reshape(-1, 3)
 
     def recover(self, problem: ConicProblem, z: Array) -> Recovered:
-        """Factors of the clique matrices, aligned down the tree; mirrored if most rotations ask for it."""
+        """Factors of the clique matrices, aligned down the tree; mirrored where most rotations ask for it."""
         rows, ratios = recover_rows(self, problem, z)
-        layout = self.layout
-        if not self._is_plane and len(layout.blocks):
-            blocks = rows[layout.blocks[:, None] + np.arange(3)]
-            if 2 * np.count_nonzero(np.linalg.det(blocks) < 0) > len(blocks):
-                rows = rows * np.array([1.0, 1.0, -1.0])
+        if not self._is_plane:
+            rows = self._unmirrored(rows, problem.tree)
         Y = self.plain.expand(rows[self.plain.kept])
-        return Recovered(projected(Y, layout), ratios)
+        return Recovered(projected(Y, self.layout), ratios)
+
+    def _unmirrored(self, rows: Array, tree: CliqueTree) -> Array:
+        """Rows with each component mirrored in which most rotation blocks have a negative determinant (3D)."""
+        root = tree.roots[tree.home[self.owner]]
+        blocks = self.layout.blocks
+        signs = np.sign(np.linalg.det(rows[blocks[:, None] + np.arange(3)]))
+        balance = np.bincount(root[blocks], signs, minlength=len(tree.cliques))
+        mirrored = balance[root] < 0
+        return np.where(mirrored[:, None], rows * np.array([1.0, 1.0, -1.0]), rows)
 
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The better of two bounds: the solver's multipliers, and those in closed form at the polished point Y."""

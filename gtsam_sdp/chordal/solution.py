@@ -55,15 +55,19 @@ class SdpSolution:
         """Whether every clique matrix has the lift's rank up to 1e-5."""
         return bool((self.eigenvalue_ratios > 1e5).all())
 
+    @property
+    def summary(self) -> str:
+        """How the solver ended, and how many cliques are tight."""
+        tight = np.count_nonzero(self.eigenvalue_ratios > 1e5)
+        return f"{self.message}, {tight} of {len(self.eigenvalue_ratios)} cliques tight"
+
     def recover(self) -> gtsam.Values:
         """Values nearest to the relaxation's solution; optimise the graph from them."""
         return self.layout.unlift(self.Y)
 
     def __str__(self) -> str:
-        tight = np.count_nonzero(self.eigenvalue_ratios > 1e5)
         return (
-            f"SdpSolution: {self.message} after {self.iterations} iterations\n"
+            f"SdpSolution: {self.summary}, after {self.iterations} iterations\n"
             f"  verified bound {self.lower_bound:.10g} (the solver says {self.objective:.10g})\n"
-            f"  {tight} of {len(self.eigenvalue_ratios)} cliques are tight\n"
             f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self.timings.items())}"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.variables import Array, Layout
 
-OrderingChoice = Literal["metis", "colamd"] | gtsam.Ordering
+OrderingChoice = Literal["auto", "metis", "colamd"] | gtsam.Ordering
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class CliqueTree:
         for group in groups:
             symbolic.push_back(gtsam.SymbolicFactor.FromKeys(list(group)))
         needed = {variable for group in groups for variable in group}
-        chosen = _ordering(symbolic, needed, layout, ordering)
+        lonely = bool(needed - {variable for group in groups if len(group) > 1 for variable in group})
+        chosen = _ordering(symbolic, needed, lonely, layout, ordering)
         return cls._walk(symbolic.eliminateMultifrontal(chosen), len(layout.keys) + 1)
 
     def monolithic(self) -> CliqueTree:
@@ -113,6 +114,14 @@ class CliqueTree:
         return np.array([len(c.members) for c in self.cliques])
 
     @cached_property
+    def roots(self) -> Array:
+        """The root above each clique, (c,)."""
+        roots: list[int] = []
+        for index, clique in enumerate(self.cliques):
+            roots.append(index if clique.parent < 0 else roots[clique.parent])
+        return np.array(roots, dtype=np.intp)
+
+    @cached_property
     def depth(self) -> int:
         """Number of cliques on the longest way from a root to a leaf."""
         depths: list[int] = []
@@ -146,15 +155,16 @@ class CliqueTree:
 
 
 def _ordering(
-    symbolic: gtsam.SymbolicFactorGraph, needed: set[int], layout: Layout, ordering: OrderingChoice
+    symbolic: gtsam.SymbolicFactorGraph, needed: set[int], lonely: bool, layout: Layout, ordering: OrderingChoice
 ) -> gtsam.Ordering:
+    """The ordering that was asked for; METIS fails, or crashes, where a variable is `lonely`, without neighbours."""
     if isinstance(ordering, gtsam.Ordering):
         return _given_ordering(needed, layout, ordering)
-    if ordering == "metis" and len(layout.keys) > 1:
+    if ordering == "metis" and not lonely:
         return gtsam.Ordering.MetisSymbolicFactorGraph(symbolic)
     if ordering in ("metis", "colamd"):
         return gtsam.Ordering.ColamdSymbolicFactorGraph(symbolic)
-    raise ValueError(f'ordering must be "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
+    raise ValueError(f'ordering must be "auto", "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
 
 
 def _given_ordering(needed: set[int], layout: Layout, ordering: gtsam.Ordering) -> gtsam.Ordering:

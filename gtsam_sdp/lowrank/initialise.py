@@ -15,8 +15,9 @@ from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, 
 def chordal_initialisation(qcqp: Qcqp) -> Array:
     """A feasible Y near the optimum of a problem whose terms do not depend on an estimate (Frobenius factors).
 
-    Fixes the reference frame of each component to the identity, minimises over all other rows, projects the
-    rotations to SO(d), and minimises over the translations once more.
+    Fixes one rotation of each component to the identity, minimises over all other rows, projects the rotations to
+    SO(d), and minimises over the translations once more. The world frame is an unknown like others: held in place of
+    a rotation it would leave all rotations zero where absolute factors are about positions only.
 
     Args:
         qcqp: the problem, in centred coordinates.
@@ -25,7 +26,7 @@ def chordal_initialisation(qcqp: Qcqp) -> Array:
         Y, (n, rank).
     """
     count = qcqp.rank
-    references = qcqp.coordinates.position[qcqp.coordinates.references]
+    references = _held_rotations(qcqp)
     Y = np.zeros((qcqp.size, count), dtype=qcqp.layout.space.dtype)
     known = np.zeros(qcqp.size, dtype=bool)
     at = references[:, None] + np.arange(count)
@@ -36,6 +37,18 @@ def chordal_initialisation(qcqp: Qcqp) -> Array:
     Y[blocks] = qcqp.layout.space.nearest_rotations(Y[blocks])
     known[blocks] = True
     return _minimise(qcqp, Y, known)
+
+
+def _held_rotations(qcqp: Qcqp) -> Array:
+    """First rows of one rotation for each component, the one with the largest weight; the world frame if alone."""
+    coordinates = qcqp.coordinates
+    component = coordinates.component[coordinates.kept][qcqp.blocks]
+    weight = qcqp.Q.diagonal().real[qcqp.blocks]
+    world = coordinates.position[qcqp.layout.world] if qcqp.layout.world >= 0 else -1
+    weight = np.where(qcqp.blocks == world, -1.0, weight)
+    order = np.lexsort((-weight, component))
+    _, first = np.unique(component[order], return_index=True)
+    return qcqp.blocks[order[first]]
 
 
 def _minimise(qcqp: Qcqp, Y: Array, known: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gtsam_sdp import InvalidGraphError, ProblemTooLargeError, certify, refine, relax
+from gtsam_sdp import InvalidGraphError, ProblemTooLargeError, certify, relax
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
 from gtsam_sdp.chordal.gram import GramLift, positive_part
 from gtsam_sdp.chordal.hull import HULL, hull_adjoint
@@ -132,7 +132,8 @@ def test_svec_of_a_matrix() -> None:
 
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("kind", ["small", "ring", "priors", "noisy ring"])
-def test_bound_meets_the_optimum(d: int, kind: str) -> None:
+@pytest.mark.parametrize("ordering", ["metis", "colamd"])
+def test_bound_meets_the_optimum(d: int, kind: str, ordering: Any) -> None:
     """Tight relaxations: the verified bound is at the cost, and the recovered values are the optimum."""
     graph, truth = {
         "small": lambda: problems.small_graph(d, sigma_rotation=0.05, seed=3),
@@ -141,7 +142,7 @@ def test_bound_meets_the_optimum(d: int, kind: str) -> None:
         "noisy ring": lambda: problems.ring(d, 20, 0.5, 0.3, seed=1),
     }[kind]()
     best = problems.optimize(graph, truth)
-    solution = relax(graph, best).solve()
+    solution = relax(graph, best, ordering=ordering).solve()
     cost = graph.error(best)
     assert cost * (1 - 1e-4) <= solution.lower_bound <= cost * (1 + 1e-12)
     assert (solution.eigenvalue_ratios > 1e3).all()
@@ -219,9 +220,10 @@ def test_a_graph_with_two_components() -> None:
     graph.push_back(other)
     values.insert(more)
     best = problems.optimize(graph, values)
-    solution = relax(graph, best).solve()
-    assert solution.lower_bound == pytest.approx(graph.error(best), rel=1e-3)
-    assert graph.error(solution.recover()) == pytest.approx(graph.error(best), rel=1e-3)
+    for ordering in ("metis", "colamd"):  # either component may come out mirrored
+        solution = relax(graph, best, ordering=ordering).solve()
+        assert solution.lower_bound == pytest.approx(graph.error(best), rel=1e-3)
+        assert graph.error(solution.recover()) == pytest.approx(graph.error(best), rel=1e-3)
 
 
 def test_too_large_problems_are_refused_at_once() -> None:
@@ -277,45 +279,3 @@ def test_conic_problem_is_what_clarabel_solves() -> None:
         block = smat(slack[problem.starts[k] : problem.starts[k + 1]], n)
         assert np.linalg.eigvalsh(block)[0] > -1e-6
     assert problem.b @ np.array(solution.x) == pytest.approx(problem.c @ np.array(solution.z), rel=1e-5)
-
-
-@pytest.mark.parametrize("d", [2, 3])
-def test_refine_leaves_a_wrong_minimum(d: int) -> None:
-    graph, truth = problems.ring(d, 16, 0.05, 0.1, seed=2)
-    best = graph.error(problems.optimize(graph, truth))
-    if d == 2:
-        wrong = problems.optimize(graph, problems.with_turns(truth, 16, 1))
-    else:
-        rng = np.random.default_rng(0)
-        tries = [problems.optimize(graph, problems.random_start(truth, rng)) for _ in range(8)]
-        wrong = max(tries, key=graph.error)
-    assert graph.error(wrong) > 2 * best
-    solution = refine(graph, wrong)
-    assert solution.certificate
-    assert solution.cost == pytest.approx(best, rel=1e-6)
-    assert solution.cost == graph.error(solution.values)
-    assert solution.improvement == pytest.approx(graph.error(wrong) - best, rel=1e-6)
-    assert solution.method == "chordal"
-    assert [s.name for s in solution.stages] == ["certify", "relaxation", "optimise", "certify again"]
-    assert "certify again" in str(solution)
-    assert solution.certificate.lower_bound <= best * (1 + 1e-12)
-
-
-def test_refine_returns_what_is_certified_already() -> None:
-    graph, truth = problems.ring(3, 12, 0.05, 0.1, seed=2)
-    best = problems.optimize(graph, truth)
-    solution = refine(graph, best)
-    assert solution.method == "given"
-    assert solution.values.equals(best, 0.0)
-    assert solution.relaxation is None
-    assert solution.improvement == 0
-
-
-def test_refine_never_returns_something_worse() -> None:
-    """Very noisy rings: whatever the relaxation rounds to."""
-    for seed in range(4):
-        graph, truth = problems.ring(3, 8, 1.5, 1.0, seed=seed)
-        result = problems.optimize(graph, truth)
-        solution = refine(graph, result, tolerance=1e-6)
-        assert solution.cost <= graph.error(result) * (1 + 1e-12)
-        assert solution.certificate.lower_bound <= solution.cost
