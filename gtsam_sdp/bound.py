@@ -39,7 +39,7 @@ _NEGLIGIBLE_REMAINDER = 1e-17
 
 _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
-_BACKING_OFF = 10.0
+_BACKING_OFF = 4.0
 _ROUNDING_SHARE = 1e-6
 """Share of the bound above which what rounding takes is worth more attempts."""
 
@@ -238,44 +238,42 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
     sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
     scale = float(np.median(sums)) if turning.size else 0.0
     ceiling = max(slack.base, 0.0) / max(total, 1.0)
-    return _smallest_shift(attempt, scale, total, ceiling, quick)
+    return _best_shift(attempt, scale, total, ceiling, quick)
 
 
-def _smallest_shift(
+def _best_shift(
     attempt: Callable[[float], VerifiedBound | None], scale: float, total: float, ceiling: float, quick: bool
 ) -> VerifiedBound:
-    """Bound at the smallest shift for which `attempt` succeeds: grow until it does, then bisect.
+    """The best bound among those of some shifts: the smallest that `attempt` succeeds with, and larger ones.
 
-    Where S is so near to singular that its proof gives away more to rounding than a larger shift costs, back off.
+    Grow until it succeeds, then bisect. At the edge of definiteness the proof gives away more to rounding than a
+    larger shift costs: back off.
     """
-    found = attempt(0.0)
-    attempts = 1
-    shift, failed = 1e-13 * scale, 0.0
-    while not quick and found is None and 0 < shift <= max(ceiling, 1e-12 * scale):
-        found = attempt(shift)
+    found: list[VerifiedBound] = []
+    attempts = 0
+
+    def works(shift: float) -> bool:
+        nonlocal attempts
         attempts += 1
-        if found is None:
-            failed, shift = shift, shift * _SHIFT_GROWTH
-    if not quick and found is None and failed < ceiling:
-        found = attempt(ceiling)
-        attempts += 1
-    if found is None:
+        bound = attempt(shift)
+        found.extend([] if bound is None else [bound])
+        return bound is not None
+
+    first, largest = 1e-13 * scale, max(ceiling, 1e-12 * scale)
+    shift, failed = 0.0, 0.0
+    while not works(shift) and not quick and first > 0 and shift < largest:
+        failed, shift = shift, min(max(_SHIFT_GROWTH * shift, first), largest)
+    while found and failed and shift > _SHIFT_PRECISION * failed:
+        middle = math.sqrt(failed * shift)
+        failed, shift = (failed, middle) if works(middle) else (middle, shift)
+    if not found:
         return VerifiedBound(-math.inf, math.inf, math.inf, 0.0, attempts)
-    while failed and found.shift > _SHIFT_PRECISION * failed:
-        middle = math.sqrt(failed * found.shift)
-        tried = attempt(middle)
-        attempts += 1
-        if tried is None:
-            failed = middle
-        else:
-            found = tried
-    while total > 0 and found.rounding > max(_ROUNDING_SHARE * abs(found.value), found.shift * total) and not quick:
-        tried = attempt(max(_BACKING_OFF * found.shift, found.rounding / (_BACKING_OFF * total)))
-        attempts += 1
-        if tried is None or tried.value <= found.value:
+    best = max(found, key=lambda bound: bound.value)
+    while not quick and first > 0 and best.rounding > max(_ROUNDING_SHARE * abs(best.value), best.shift * total):
+        if not works(max(_BACKING_OFF * best.shift, first)) or found[-1].value <= best.value:
             break
-        found = tried
-    return replace(found, attempts=attempts)
+        best = found[-1]
+    return replace(best, attempts=attempts)
 
 
 def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float) -> tuple[float, float]:

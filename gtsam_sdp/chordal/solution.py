@@ -47,8 +47,8 @@ class SdpSolution:
 
     @property
     def lower_bound(self) -> float:
-        """No values cost less; proven, rounding errors included."""
-        return float(self.bound.value)
+        """No values cost less; proven, rounding errors included. At least 0, which no sum of squares is below."""
+        return max(float(self.bound.value), 0.0)
 
     @property
     def is_tight(self) -> bool:
