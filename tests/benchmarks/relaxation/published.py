@@ -10,7 +10,8 @@ matrix Z_c = [x_i]_c [x_i]_c^T for each clique of the Bayes tree of the poses:
 
 The first pose is held at the identity: its only row is h_0. Coordinates are those of the world, and the cost is not
 scaled: of the scales that were tried this serves Clarabel best. The equations leave the multipliers of the overlaps
-undetermined where the matrices have low rank, so that it ends near 1e-4 whatever the tolerance.
+undetermined where the matrices have low rank, and Clarabel stops short of the tolerance (AlmostSolved): 1e-4 above the
+optimum on a ring of 10, 1e-2 on one of 50. So its time is at most that of a solution to the tolerance.
 """
 
 from __future__ import annotations
