@@ -200,11 +200,8 @@ class LibstdcxxNormal:
         return y * factor
 
 
-def split_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """The published ring with rotations and positions under keys of their own (R: count keys, t: count keys).
-
-    FrobeniusBetweenFactorRot3 and RelativeTranslationFactor3 between neighbours, seed 42.
-    """
+def published_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[list[Any], list[Any]]:
+    """Poses of the published ring, and noisy measurements of the steps between neighbours; seed 42."""
     normal = LibstdcxxNormal(42)
     poses = []
     for i in range(count):
@@ -213,16 +210,56 @@ def split_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gts
         turn = turn.compose(gtsam.Rot3.Rx(0.15 * np.sin(a)))
         poses.append(gtsam.Pose3(turn, np.array([5 * np.cos(a), 5 * np.sin(a), 0.5 * np.sin(2 * a)])))
     poses = [poses[0].between(pose) for pose in poses]
-    graph = gtsam.NonlinearFactorGraph()
-    model = gtsam.noiseModel.Isotropic.Variance(3, 1 / kappa)
+    measured = []
     for i, j in ring_edges(count):
         step = poses[i].between(poses[j])
         noise = np.array([[normal(), normal()] for _ in range(3)])  # axis by axis: rotation, then translation
         turn, move = noise[:, 0] / np.sqrt(2 * kappa), noise[:, 1] / np.sqrt(tau)
-        measured = step.rotation().compose(gtsam.Rot3.Expmap(turn))
-        graph.add(gtsam.FrobeniusBetweenFactorRot3(i, j, measured, model))
-        graph.add(gtsam.RelativeTranslationFactor3(i, count + i, count + j, step.translation() + move, tau))
+        measured.append(gtsam.Pose3(step.rotation().compose(gtsam.Rot3.Expmap(turn)), step.translation() + move))
+    return poses, measured
+
+
+def split_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """The published ring with rotations and positions under keys of their own (R: count keys, t: count keys).
+
+    FrobeniusBetweenFactorRot3 and RelativeTranslationFactor3 between neighbours, seed 42.
+    """
+    poses, measured = published_ring(count, kappa, tau)
+    graph = gtsam.NonlinearFactorGraph()
+    model = gtsam.noiseModel.Isotropic.Variance(3, 1 / kappa)
+    for (i, j), step in zip(ring_edges(count), measured, strict=True):
+        graph.add(gtsam.FrobeniusBetweenFactorRot3(i, j, step.rotation(), model))
+        graph.add(gtsam.RelativeTranslationFactor3(i, count + i, count + j, step.translation(), tau))
     values = to_values((k, p.rotation()) for k, p in enumerate(poses))
     for k, pose in enumerate(poses):
         values.insert(count + k, pose.translation())
     return graph, values
+
+
+def joined_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """The published ring with one key a pose: the same cost as `split_ring`, in FrobeniusBetweenFactorPose3."""
+    poses, measured = published_ring(count, kappa, tau)
+    graph = gtsam.NonlinearFactorGraph()
+    for (i, j), step in zip(ring_edges(count), measured, strict=True):
+        graph.add(_frobenius_factor(i, j, step, 1 / np.sqrt(kappa), 1 / np.sqrt(tau)))
+    return graph, to_values(enumerate(poses))
+
+
+def _frobenius_factor(i: int, j: int, measured: Any, sigma_entry: float, sigma_translation: float) -> Any:
+    """Residual vec(T_j - T_i M), column by column, with one sigma for entries of rotations and one for positions."""
+    d = 2 if isinstance(measured, gtsam.Pose2) else 3
+    sigmas = np.repeat([sigma_entry, sigma_translation], [d * (d + 1), d + 1])
+    factor: Any = gtsam.FrobeniusBetweenFactorPose2 if d == 2 else gtsam.FrobeniusBetweenFactorPose3
+    return factor(i, j, measured, gtsam.noiseModel.Diagonal.Sigmas(sigmas))
+
+
+def as_frobenius(graph: gtsam.NonlinearFactorGraph) -> gtsam.NonlinearFactorGraph:
+    """The between factors of `pose_graph` with chordal distances, equal to second order: every term is exact."""
+    result = gtsam.NonlinearFactorGraph()
+    for k in range(graph.size()):
+        old: Any = graph.at(k)
+        sigmas = old.noiseModel().sigmas()
+        turn, move = (sigmas[2], sigmas[0]) if len(sigmas) == 3 else (sigmas[0], sigmas[3])
+        i, j = old.keys()
+        result.add(_frobenius_factor(i, j, old.measured(), np.sqrt(2) * turn, move))
+    return result

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -104,9 +105,14 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def machine() -> str:
-    """One line on the machine and the versions."""
-    names = ("gtsam", "numpy", "scipy", "qdldl")
+def say(*words: object) -> None:
+    """Progress, on stderr."""
+    print(*words, file=sys.stderr, flush=True)
+
+
+def machine(*others: str) -> str:
+    """One line on the machine and the versions, those of some more packages too."""
+    names = ("gtsam", "numpy", "scipy", "qdldl", *others)
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     return f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
 
