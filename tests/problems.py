@@ -200,9 +200,9 @@ class LibstdcxxNormal:
         return y * factor
 
 
-def published_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[list[Any], list[Any]]:
-    """Poses of the published ring, and noisy measurements of the steps between neighbours; seed 42."""
-    normal = LibstdcxxNormal(42)
+def published_ring(count: int, kappa: float = 100.0, tau: float = 25.0, seed: int = 42) -> tuple[list[Any], list[Any]]:
+    """Poses of a ring, and noisy measurements of the steps between neighbours; seed 42 is the published one."""
+    normal = LibstdcxxNormal(seed)
     poses = []
     for i in range(count):
         a = 2 * np.pi * i / count
@@ -219,21 +219,26 @@ def published_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple
     return poses, measured
 
 
-def split_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """The published ring with rotations and positions under keys of their own (R: count keys, t: count keys).
+def split_ring(
+    count: int, kappa: float = 100.0, tau: float = 25.0, seed: int = 42
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """The ring of poses with rotations and positions under keys of their own (R: count keys, t: count keys).
 
-    FrobeniusBetweenFactorRot3 and RelativeTranslationFactor3 between neighbours, seed 42.
+    FrobeniusBetweenFactorRot3 and RelativeTranslationFactor3 between neighbours; seed 42 is the published one.
     """
-    poses, measured = published_ring(count, kappa, tau)
+    poses, measured = published_ring(count, kappa, tau, seed)
     graph = gtsam.NonlinearFactorGraph()
     model = gtsam.noiseModel.Isotropic.Variance(3, 1 / kappa)
     for (i, j), step in zip(ring_edges(count), measured, strict=True):
         graph.add(gtsam.FrobeniusBetweenFactorRot3(i, j, step.rotation(), model))
         graph.add(gtsam.RelativeTranslationFactor3(i, count + i, count + j, step.translation(), tau))
-    values = to_values((k, p.rotation()) for k, p in enumerate(poses))
-    for k, pose in enumerate(poses):
-        values.insert(count + k, pose.translation())
-    return graph, values
+    return graph, split_values(poses)
+
+
+def split_values(poses: Sequence[gtsam.Pose3]) -> gtsam.Values:
+    """Rotations under keys 0, 1, ..., positions under the keys that follow."""
+    rotations = [(k, pose.rotation()) for k, pose in enumerate(poses)]
+    return to_values([*rotations, *((len(poses) + k, pose.translation()) for k, pose in enumerate(poses))])
 
 
 def joined_ring(count: int, kappa: float = 100.0, tau: float = 25.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
@@ -263,3 +268,34 @@ def as_frobenius(graph: gtsam.NonlinearFactorGraph) -> gtsam.NonlinearFactorGrap
         i, j = old.keys()
         result.add(_frobenius_factor(i, j, old.measured(), np.sqrt(2) * turn, move))
     return result
+
+
+def localisation_chain(
+    count: int, odometry: float = 0.2, fine: float = 0.1, coarse: float = 1.0, every: int = 5, seed: int = 0
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A 2D robot on a winding path that measures where it is along one axis of the world better than along the other.
+
+    FrobeniusBetweenFactorPose2 with one sigma between neighbours. Every so many poses an absolute measurement, sigma
+    `fine` along y and `coarse` along x or the other way round in turn: of the whole pose (FrobeniusPriorPose2) at the
+    first of three, of the position (PoseTranslationPrior2D) at the others. The last pose has one too.
+    """
+    rng = np.random.default_rng(seed)
+    poses = [gtsam.Pose2()]
+    for i in range(count - 1):
+        poses.append(poses[-1].compose(gtsam.Pose2(1.0, 0.0, 0.3 * np.sin(2 * np.pi * i / 25))))
+    graph = gtsam.NonlinearFactorGraph()
+    model = gtsam.noiseModel.Isotropic.Sigma(9, odometry)
+    for i in range(count - 1):
+        x, y, turn = rng.normal(size=3) * odometry
+        measured = poses[i].between(poses[i + 1]).compose(gtsam.Pose2(x, y, turn / np.sqrt(2)))
+        graph.add(gtsam.FrobeniusBetweenFactorPose2(i, i + 1, measured, model))
+    for number, i in enumerate(sorted({*range(0, count, every), count - 1})):
+        sigmas = np.array([fine, coarse] if number % 2 else [coarse, fine])
+        position = poses[i].translation() + rng.normal(size=2) * sigmas
+        if number % 3 == 0:
+            matrix = gtsam.Pose2(poses[i].theta() + rng.normal() * fine, position).matrix()
+            whole = gtsam.noiseModel.Diagonal.Sigmas(np.tile([*sigmas, 1.0], 3))  # column by column
+            graph.add(gtsam.FrobeniusPriorPose2(i, matrix, whole))
+        else:
+            graph.add(gtsam.PoseTranslationPrior2D(i, position, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
+    return graph, to_values(enumerate(poses))

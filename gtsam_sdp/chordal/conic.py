@@ -88,9 +88,7 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
         tighten: add the lift's redundant constraints.
     """
     coordinates = [lift.coordinates(clique.members) for clique in tree.cliques]
-    costs = [
-        lift.real_cost(cost, own) for cost, own in zip(_clique_costs(lift, tree, coordinates), coordinates, strict=True)
-    ]
+    costs = _clique_costs(lift, tree, coordinates)
     diagonal = np.concatenate([np.diagonal(cost) for cost in costs])
     positive = diagonal[diagonal > 0]
     scale = 1 / float(np.median(positive)) if len(positive) else 1.0
@@ -131,8 +129,8 @@ def _number_variables(groups: Sequence[MultiplierGroup]) -> tuple[list[Array], i
 
 
 def _clique_costs(lift: Lift, tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]) -> list[Array]:
-    """W_c^H Q_c W_c of every clique, summed in differences so that nothing as large as the map enters."""
-    costs = [np.zeros((c.size, c.size), dtype=c.basis.dtype) for c in coordinates]
+    """W_c^T Q_c W_c of every clique, summed in differences so that nothing as large as the map enters."""
+    costs = [np.zeros((side, side)) for side in (lift.clique_size(clique.members) for clique in tree.cliques)]
     place = np.zeros(lift.size, dtype=np.intp)
     for batch in lift.forms:
         homes = tree.homes(batch.variables(lift.owner))
@@ -144,7 +142,8 @@ def _clique_costs(lift: Lift, tree: CliqueTree, coordinates: Sequence[CliqueCoor
             place[coordinates[c].rows] = np.arange(len(coordinates[c].rows))
             at = np.where(batch.used[chosen], place[batch.rows[chosen]], 0)
             local = batch.expansion[chosen] @ coordinates[c].basis[at]
-            costs[c] += (local.conj().swapaxes(1, 2) @ batch.matrix[chosen] @ local).sum(axis=0)
+            local, matrix = lift.real_terms(local, batch.matrix[chosen], batch.turning, coordinates[c])
+            costs[c] += (local.swapaxes(1, 2) @ matrix @ local).sum(axis=0)
     return costs
 
 

@@ -66,13 +66,14 @@ class CoordinateMaker:
         rows = np.concatenate([turning, moving]).astype(np.intp)
         basis = np.eye(len(rows), dtype=self.estimate.dtype)
         inverse = basis.copy()
+        extent = self._extent(moving)
         labels = self.shiftable[moving]
         places = np.arange(len(turning), len(rows))
         dropped = []
         for label in dict.fromkeys(labels.tolist()):
             members = places[labels == label]
             if label < 0:
-                self._count_from_frame(basis, inverse, rows, members, frame)
+                self._count_from_frame(basis, inverse, rows, members, frame, extent)
             else:
                 self._count_from_first(basis, inverse, rows, members)
                 dropped.append(int(members[0]))
@@ -87,16 +88,23 @@ class CoordinateMaker:
         inverse[others, others] = 1 / extent
         inverse[others, first] = -1 / extent
 
-    def _count_from_frame(self, basis: Array, inverse: Array, rows: Array, members: Array, frame: int) -> None:
+    def _extent(self, moving: Array) -> float:
+        """Largest distance between positions at the estimate."""
+        positions = self.estimate[moving]
+        largest = float(np.linalg.norm(positions - positions[:1], axis=1).max(initial=0.0))
+        return largest if largest > _SMALLEST_EXTENT else 1.0
+
+    def _count_from_frame(
+        self, basis: Array, inverse: Array, rows: Array, members: Array, frame: int, extent: float
+    ) -> None:
         """t = a R + extent t', with a R the value at the estimate as seen from the frame R."""
         positions = self.estimate[rows[members]]
-        extent = _extents(positions)
         basis[members, members], inverse[members, members] = extent, 1 / extent
         if frame >= 0:
             at = np.arange(frame, frame + positions.shape[1])
             arms = positions @ self.estimate[rows[at]].conj().T
             basis[members[:, None], at] = arms
-            inverse[members[:, None], at] = -arms / extent[:, None]
+            inverse[members[:, None], at] = -arms / extent
 
 
 def _extents(differences: Array) -> Array:

@@ -21,12 +21,14 @@ class Forms:
         used: whether a row takes part in the term, (m, s); the others have zero coefficients.
         expansion: (m, r, s).
         matrix: Hermitian, (m, r, r).
+        turning: how many of the first rows of X are rows of rotations.
     """
 
     rows: Array
     used: Array
     expansion: Array
     matrix: Array
+    turning: int
 
     @classmethod
     def of_terms(cls, terms: Terms, coordinates: Coordinates) -> Forms:
@@ -36,7 +38,8 @@ class Forms:
             coefficients = np.broadcast_to(np.eye(rows.shape[1]), (*rows.shape, rows.shape[1]))
         known = coordinates.position[rows] >= 0
         expansion = np.where(known[:, None, :], coefficients, 0)
-        return cls(rows, (expansion != 0).any(axis=1), expansion, terms.matrix)
+        turning = terms.matrix.shape[1] - terms.combination.shape[-2]
+        return cls(rows, (expansion != 0).any(axis=1), expansion, terms.matrix, turning)
 
     def variables(self, owner: Array) -> Array:
         """The variable of each row that is used, (m, s); -1 for the others."""

@@ -117,30 +117,35 @@ class GramLift(Lift):
         return 2 * len(turning) + positions * (2 if self.couples_positions else 1)
 
     def _real_places(self, coordinates: CliqueCoordinates) -> Array:
-        """Places of the real coordinates among the doubled ones x_0, i x_0, x_1, i x_1 ... (2D)."""
-        doubled = np.arange(2 * coordinates.size)
-        return (
-            doubled
-            if self.couples_positions
-            else np.append(doubled[: 2 * coordinates.turning], doubled[2 * coordinates.turning :: 2])
-        )
+        """Places of the real coordinates among the doubled ones."""
+        return self._places(coordinates.turning, coordinates.size)
+
+    def _places(self, turning: int, count: int) -> Array:
+        """Real rows among the doubled ones x_0, i x_0, x_1, i x_1 ... of `turning` rotations, then positions (2D)."""
+        doubled = np.arange(2 * count)
+        return doubled if self.couples_positions else np.append(doubled[: 2 * turning], doubled[2 * turning :: 2])
 
     def real_labels(self, coordinates: CliqueCoordinates) -> Array:
         """Real rows: 2 k and 2 k + 1 for the complex row k in 2D."""
         rows = coordinates.rows[: coordinates.turning]
         return (2 * rows[:, None] + np.arange(2)).ravel() if self._is_plane else rows
 
-    def real_cost(self, matrix: Array, coordinates: CliqueCoordinates) -> Array:
-        """Re x^H C x on the real rows: conj(x_a) x_b has the real part x_a . x_b, the imaginary part (i x_a) . x_b."""
+    def real_terms(
+        self, local: Array, matrix: Array, turning: int, coordinates: CliqueCoordinates
+    ) -> tuple[Array, Array]:
+        """Re x^H M x on real rows: conj(x_a) x_b has the real part x_a . x_b, the imaginary part (i x_a) . x_b.
+
+        A product of rotations is the mean of two, so that both their rows take part; one with a position is not.
+        """
         if not self._is_plane:
-            return matrix
-        kept = self._real_places(coordinates)
-        doubled = _doubled(matrix) / 2
-        whole = doubled[kept[:, None], kept]
-        if not self.couples_positions:
-            whole[2 * coordinates.turning :] *= 2
-            whole[: 2 * coordinates.turning, 2 * coordinates.turning :] *= 2
-        return whole
+            return local, matrix
+        rows = self._places(turning, local.shape[1])
+        single = np.arange(len(rows)) >= (len(rows) if self.couples_positions else 2 * turning)
+        share = np.where(single[:, None] | single, 1.0, 0.5)
+        return (
+            _doubled(local)[:, rows[:, None], self._real_places(coordinates)],
+            _doubled(matrix)[:, rows[:, None], rows] * share,
+        )
 
     def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
         """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
@@ -256,10 +261,11 @@ class GramLift(Lift):
 
 
 def _doubled(matrix: Array) -> Array:
-    """[[p, q], [-q, p]] for every entry p + i q: (a, b) to (2 a, 2 b)."""
+    """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
     p, q = matrix.real, matrix.imag
     wide = np.stack([np.stack([p, q], axis=-1), np.stack([-q, p], axis=-1)], axis=-2)
-    return wide.swapaxes(1, 2).reshape(2 * matrix.shape[0], 2 * matrix.shape[1])
+    *batch, rows, columns = matrix.shape
+    return wide.swapaxes(-3, -2).reshape(*batch, 2 * rows, 2 * columns)
 
 
 def _turns_positions(batch: Terms) -> bool:

@@ -103,9 +103,11 @@ class Lift(ABC):
         """The real row that each leading real coordinate is, (k,)."""
         return coordinates.rows[: coordinates.turning]
 
-    def real_cost(self, matrix: Array, coordinates: CliqueCoordinates) -> Array:
-        """The cost of a clique on its real coordinates."""
-        return matrix
+    def real_terms(
+        self, local: Array, matrix: Array, turning: int, coordinates: CliqueCoordinates
+    ) -> tuple[Array, Array]:
+        """Local rows of terms as combinations of real coordinates, (m, r, n), and their real matrices, (m, r, r)."""
+        return local, matrix
 
     def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
         """A map between coordinates as a map between real coordinates."""

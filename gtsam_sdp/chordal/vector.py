@@ -205,7 +205,8 @@ class VectorLift(Lift):
         forms = []
         for batch in terms:
             at, coefficients, _ = rows.expand(batch)
-            forms.append(Forms(at, (coefficients != 0).any(axis=1), coefficients, _pieces(batch, rows.d).matrix))
+            matrix = _pieces(batch, rows.d).matrix
+            forms.append(Forms(at, (coefficients != 0).any(axis=1), coefficients, matrix, turning=0))
         return cls(reading, terms, forms, rows.h + 1, np.append(owner, len(reading.layout.keys)), rows)
 
     @property
