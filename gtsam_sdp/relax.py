@@ -173,7 +173,7 @@ class Relaxation:
                 problem,
                 result,
             )
-        y, z = result.y, np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
+        y, z = result.y, problem.weights * np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
         recovered = self.lift.recover(problem, z)
         bound, size = self.lift.verify(problem, y, recovered.Y)
         return SdpSolution(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gtsam
@@ -15,7 +14,7 @@ from gtsam_sdp.factors.registry import ADAPTERS
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read
-from gtsam_sdp.terms import Terms
+from gtsam_sdp.terms import convex
 
 
 def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
@@ -31,30 +30,12 @@ def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
     terms = build_terms(reading, at_measurements=True)
     if not terms:
         return values
-    terms = [_convex(batch, reading.layout.space.rows) for batch in terms]
+    terms = [convex(batch, reading.layout.space.rows) for batch in terms]
     qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
     try:
         return qcqp.unlift(chordal_initialisation(qcqp))
     except np.linalg.LinAlgError:
         return values
-
-
-def _convex(batch: Terms, count: int) -> Terms:
-    """Terms that are convex without the constraints, and equal up to a constant with them.
-
-    A log-map term is linear in R_i^T R_j: -2 <H, E> + const. With |R_i|^2 and |R_j|^2, weighted by the polar factors of
-    H, it is the square of a difference.
-    """
-    smallest = np.linalg.eigvalsh(batch.matrix)[:, 0]
-    rough = np.flatnonzero(smallest < -1e-9 * np.linalg.norm(batch.matrix, axis=(1, 2)))
-    if batch.rotations.shape[1] != 2 or not len(rough):
-        return batch
-    first, second = slice(0, count), slice(count, 2 * count)
-    matrix = batch.matrix.copy()
-    left, values, right = np.linalg.svd(matrix[rough, first, second])
-    matrix[rough, first, first] += (left * values[:, None, :]) @ left.conj().swapaxes(1, 2)
-    matrix[rough, second, second] += right.conj().swapaxes(1, 2) @ (values[:, :, None] * right)
-    return replace(batch, matrix=matrix)
 
 
 def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:

@@ -7,7 +7,7 @@ their own return a `Term` made of `Residual`s.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -121,6 +121,28 @@ def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:
     """Matrix of the squared norm of B X: weight * B^H B for coefficients B, (m, r) -> (m, r, r)."""
     outer = coefficients.conj()[:, :, None] * coefficients[:, None, :]
     return outer * (weight[:, None, None] if isinstance(weight, np.ndarray) else weight)
+
+
+def convex(batch: Terms, count: int) -> Terms:
+    """Terms that are convex without the constraints, and equal up to a constant with them.
+
+    A log-map term is linear in R_i^T R_j: -2 <H, E> + const. With |R_i|^2 and |R_j|^2, weighted by the polar factors of
+    H, it is the square of a difference.
+
+    Args:
+        batch: the terms.
+        count: rows of a rotation.
+    """
+    smallest = np.linalg.eigvalsh(batch.matrix)[:, 0]
+    rough = np.flatnonzero(smallest < -1e-9 * np.linalg.norm(batch.matrix, axis=(1, 2)))
+    if batch.rotations.shape[1] != 2 or not len(rough):
+        return batch
+    first, second = slice(0, count), slice(count, 2 * count)
+    matrix = batch.matrix.copy()
+    left, values, right = np.linalg.svd(matrix[rough, first, second])
+    matrix[rough, first, first] += (left * values[:, None, :]) @ left.conj().swapaxes(1, 2)
+    matrix[rough, second, second] += right.conj().swapaxes(1, 2) @ (values[:, :, None] * right)
+    return replace(batch, matrix=matrix)
 
 
 def no_rows(count: int) -> Array:

@@ -14,16 +14,24 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from gtsam_sdp.backends.export import write_cbf, write_sdpa
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
+from gtsam_sdp.chordal.forms import Forms
 from gtsam_sdp.chordal.lift import Lift, MultiplierGroup
 from gtsam_sdp.chordal.svec import svec, svec_place, svec_weights, upper_entries
 from gtsam_sdp.chordal.tree import CliqueTree
 from gtsam_sdp.variables import Array
+
+_SOFTEST = 1e-4
+"""Stiffness, relative to the median of the costs' diagonals, below which a coordinate is not balanced any further."""
+
+_FREE = 1e-9
+"""Share of the stiffest coordinate of a clique below which a coordinate counts as free."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class ConicProblem:
         c: all svec(C_k) stacked.
         b: objective, (variables,).
         sizes: n_k of the blocks, cliques first, (k,).
+        weights: rows of A and c were multiplied by these, to balance soft and stiff cliques; so are multipliers of the
+            cones before they are those of the cliques.
         offset: optimum / scale + offset is the bound in the unit of `graph.error`.
         scale: the costs were multiplied by this.
         tree: the cliques.
@@ -49,6 +59,7 @@ class ConicProblem:
     c: Array
     b: Array
     sizes: Array
+    weights: Array
     offset: float
     scale: float
     tree: CliqueTree
@@ -88,7 +99,8 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
         tighten: add the lift's redundant constraints.
     """
     coordinates = [lift.coordinates(clique.members) for clique in tree.cliques]
-    costs = _clique_costs(lift, tree, coordinates)
+    links = _link(lift, tree, coordinates)
+    costs = clique_costs(lift, lift.forms, tree, coordinates)
     diagonal = np.concatenate([np.diagonal(cost) for cost in costs])
     positive = diagonal[diagonal > 0]
     scale = 1 / float(np.median(positive)) if len(positive) else 1.0
@@ -99,17 +111,22 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     columns, count = _number_variables(groups)
     entries = _Entries()
     _add_multipliers(entries, lift, coordinates, groups, columns, starts)
-    count = _add_separators(entries, lift, tree, coordinates, starts, count)
+    count = _add_separators(entries, links, starts, count)
     b = np.zeros(count)
     for group, variables in zip(groups, columns, strict=True):
         b[variables] = group.objective
-    c = np.zeros(int(starts[-1]))
-    c[: starts[len(costs)]] = np.concatenate([svec(scale * cost) for cost in costs])
+    stiff = clique_costs(lift, lift.convex_forms, tree, coordinates)
+    weights = np.ones(int(starts[-1]))
+    own = slice(0, int(starts[len(costs)]))
+    weights[own] = np.concatenate([_balance(side) for side in _stiffness([scale * cost for cost in stiff], links)])
+    c = np.zeros(len(weights))
+    c[own] = np.concatenate([svec(scale * cost) for cost in costs]) * weights[own]
     return ConicProblem(
-        A=entries.matrix((len(c), count)),
+        A=entries.matrix(weights, count),
         c=c,
         b=b,
         sizes=sizes,
+        weights=weights,
         offset=float(sum(batch.constant.sum() for batch in lift.terms)),
         scale=scale,
         tree=tree,
@@ -117,6 +134,48 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
         groups=groups,
         columns=columns,
     )
+
+
+class _Link(NamedTuple):
+    """A separator: its clique, the parent, and the maps from their coordinates to its own, (s, n)."""
+
+    clique: int
+    parent: int
+    own: Array
+    above: Array
+
+
+def _link(lift: Lift, tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]) -> list[_Link]:
+    """The separators of a tree, parents first."""
+    links = []
+    for c, clique in enumerate(tree.cliques):
+        if clique.separator:
+            part = lift.coordinates(clique.separator)
+            own, above = (lift.real_map(coordinates[k].map_to(part), part, coordinates[k]) for k in (c, clique.parent))
+            links.append(_Link(c, clique.parent, own, above))
+    return links
+
+
+def _stiffness(costs: list[Array], links: Sequence[_Link]) -> list[Array]:
+    """For every coordinate of every clique, how stiffly the clique and those below it hold it.
+
+    The diagonal of the clique's cost plus what is left of its children's when their other coordinates give way.
+    """
+    for link in reversed(links):
+        cost = costs[link.clique]
+        floor = _FREE * float(np.abs(np.diagonal(cost)).max(initial=0.0)) + np.finfo(float).tiny
+        values, vectors = np.linalg.eigh(cost)
+        compliance = link.own @ (vectors / np.maximum(values, floor))
+        left = np.linalg.pinv(compliance @ (link.own @ vectors).T, hermitian=True)
+        costs[link.parent] = costs[link.parent] + link.above.T @ left @ link.above
+    return [np.diagonal(cost) for cost in costs]
+
+
+def _balance(stiffness: Array) -> Array:
+    """Weights of a clique's svec that make its stiffness one."""
+    scale = 1 / np.sqrt(np.maximum(stiffness, _SOFTEST))
+    row, column = upper_entries(len(scale))
+    return scale[row] * scale[column]
 
 
 def _number_variables(groups: Sequence[MultiplierGroup]) -> tuple[list[Array], int]:
@@ -128,11 +187,13 @@ def _number_variables(groups: Sequence[MultiplierGroup]) -> tuple[list[Array], i
     return columns, count
 
 
-def _clique_costs(lift: Lift, tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]) -> list[Array]:
+def clique_costs(
+    lift: Lift, forms: Sequence[Forms], tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]
+) -> list[Array]:
     """W_c^T Q_c W_c of every clique, summed in differences so that nothing as large as the map enters."""
     costs = [np.zeros((side, side)) for side in (lift.clique_size(clique.members) for clique in tree.cliques)]
     place = np.zeros(lift.size, dtype=np.intp)
-    for batch in lift.forms:
+    for batch in forms:
         homes = tree.homes(batch.variables(lift.owner))
         order = np.argsort(homes, kind="stable")
         for chosen in np.split(order, np.flatnonzero(np.diff(homes[order])) + 1):
@@ -158,10 +219,10 @@ class _Entries:
         row = start + svec_place(np.minimum(i, j), np.maximum(i, j))
         self._parts.append((row.ravel(), column.ravel(), (value * svec_weights(i, j)).ravel()))
 
-    def matrix(self, shape: tuple[int, int]) -> sp.csc_array:
-        """A."""
+    def matrix(self, weights: Array, columns: int) -> sp.csc_array:
+        """A, its rows multiplied by weights."""
         row, column, value = (np.concatenate([part[k] for part in self._parts]) for k in range(3))
-        return sp.coo_array((value, (row, column)), shape=shape).tocsc()
+        return sp.coo_array((value * weights[row], (row, column)), shape=(len(weights), columns)).tocsc()
 
 
 def _add_multipliers(
@@ -193,30 +254,17 @@ def _add_multipliers(
             block += len(at)
 
 
-def _add_separators(
-    entries: _Entries,
-    lift: Lift,
-    tree: CliqueTree,
-    coordinates: Sequence[CliqueCoordinates],
-    starts: Array,
-    count: int,
-) -> int:
+def _add_separators(entries: _Entries, links: Sequence[_Link], starts: Array, count: int) -> int:
     """- U on the separator's coordinates in the clique, + U in its parent; returns the number of variables so far."""
-    for c, clique in enumerate(tree.cliques):
-        if not clique.separator:
-            continue
-        part = lift.coordinates(clique.separator)
-        for owner, sign in ((c, -1.0), (clique.parent, 1.0)):
-            F = lift.real_map(coordinates[owner].map_to(part), part, coordinates[owner])
+    for link in links:
+        for owner, sign, F in ((link.clique, -1.0, link.own), (link.parent, 1.0, link.above)):
             a, i = np.nonzero(F)
             f = F[a, i]
             # U_ab F_ai F_bj for all pairs of entries (a, i), (b, j) of F; those below the diagonal are mirrors
-            first, second = np.meshgrid(np.arange(len(a)), np.arange(len(a)), indexing="ij")
-            upper = i[first] <= i[second]
-            first, second = first[upper], second[upper]
+            first, second = np.nonzero(i[:, None] <= i)
             low, high = np.minimum(a[first], a[second]), np.maximum(a[first], a[second])
             entries.add(
                 int(starts[owner]), i[first], i[second], sign * f[first] * f[second], count + svec_place(low, high)
             )
-        count += F.shape[0] * (F.shape[0] + 1) // 2
+        count += len(link.own) * (len(link.own) + 1) // 2
     return count

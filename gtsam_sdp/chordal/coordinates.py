@@ -55,13 +55,14 @@ class CoordinateMaker:
     estimate: Array
     shiftable: Array
 
-    def make(self, turning: Array, moving: Array, frame: int) -> CliqueCoordinates:
+    def make(self, turning: Array, moving: Array, frame: int, is_world: bool) -> CliqueCoordinates:
         """Coordinates of some rows.
 
         Args:
             turning: rows that keep their scale, those of rotations.
             moving: rows of translations.
             frame: place among `turning` where the frame starts that translations are counted from, -1 for none.
+            is_world: whether that is the world frame.
         """
         rows = np.concatenate([turning, moving]).astype(np.intp)
         basis = np.eye(len(rows), dtype=self.estimate.dtype)
@@ -72,11 +73,14 @@ class CoordinateMaker:
         dropped = []
         for label in dict.fromkeys(labels.tolist()):
             members = places[labels == label]
-            if label < 0:
-                self._count_from_frame(basis, inverse, rows, members, frame, extent)
-            else:
+            if label >= 0:
                 self._count_from_first(basis, inverse, rows, members)
                 dropped.append(int(members[0]))
+            elif is_world:
+                self._count_from_frame(basis, inverse, rows, members, frame, extent)
+            else:  # far from what is known of the world only the first position is known no better than the map
+                self._count_from_frame(basis, inverse, rows, members[:1], frame, extent)
+                self._count_from_first(basis, inverse, rows, members)
         kept = np.setdiff1d(np.arange(len(rows)), dropped)
         return CliqueCoordinates(rows, basis[:, kept], inverse[kept], len(turning))
 
@@ -84,6 +88,7 @@ class CoordinateMaker:
         """t = t_first + extent t'."""
         first, others = members[0], members[1:]
         extent = _extents(self.estimate[rows[others]] - self.estimate[rows[first]])
+        basis[others] = basis[first]
         basis[others, others] = extent
         inverse[others, others] = 1 / extent
         inverse[others, first] = -1 / extent

@@ -27,7 +27,7 @@ from gtsam_sdp.coordinates import Coordinates, centred_coordinates, plain_coordi
 from gtsam_sdp.lowrank.polish import polish
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.terms import Terms
+from gtsam_sdp.terms import Terms, convex
 from gtsam_sdp.variables import Array
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ class GramLift(Lift):
         )
 
     @property
+    def convex_forms(self) -> Sequence[Forms]:
+        """The terms made convex."""
+        return [Forms.of_terms(convex(batch, self.layout.space.rows), self.plain) for batch in self.terms]
+
+    @property
     def rank(self) -> int:
         """d."""
         return self.layout.space.dimension
@@ -85,17 +90,18 @@ class GramLift(Lift):
             return ordering
         return CliqueTree.build(variable_groups(self.forms, self.owner), self.layout, ordering)
 
-    def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int]:
-        """Rotation rows and translation rows of variables, and where the frame starts that positions refer to."""
+    def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int, bool]:
+        """Rotation rows, position rows, the frame that positions refer to, and whether that is the world."""
         layout, count = self.layout, self.layout.space.rows
         starts = [self._block(v) for v in members]
         blocks = [start for start in starts if start >= 0]
         world = len(layout.keys)
         moving = [row for v in members if v != world for row in layout.translation_rows(v)]
         moving = [row for row in moving if self.plain.position[row] >= 0]
-        frame = blocks.index(layout.world) * count if layout.world in blocks else 0
+        is_world = layout.world in blocks
+        frame = blocks.index(layout.world) * count if is_world else 0
         turning = (np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()
-        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1
+        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
 
     def _block(self, variable: int) -> int:
         """First row of a variable's rotation, -1 if it has none or a hard one."""
@@ -109,7 +115,7 @@ class GramLift(Lift):
 
     def clique_size(self, members: Sequence[int]) -> int:
         """Side of the real cone of a clique."""
-        turning, moving, _ = self._rows(members)
+        turning, moving, *_ = self._rows(members)
         shiftable = self.maker.shiftable[moving]
         positions = len(moving) - len(np.unique(shiftable[shiftable >= 0]))
         if not self._is_plane:

@@ -80,6 +80,11 @@ class Lift(ABC):
 
     @property
     @abstractmethod
+    def convex_forms(self) -> Sequence[Forms]:
+        """The terms made convex, which tells how stiff they are."""
+
+    @property
+    @abstractmethod
     def rank(self) -> int:
         """Rank of the real clique matrices where the relaxation is tight."""
 

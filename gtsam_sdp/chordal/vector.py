@@ -28,7 +28,7 @@ from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.coordinates import Coordinates, Entries, centred_coordinates
 from gtsam_sdp.qcqp import Constraint, count_summands, gather_border, sum_border_exactly, sum_entries
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.terms import Terms, by_entry
+from gtsam_sdp.terms import Terms, by_entry, convex
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Layout
 
@@ -138,6 +138,12 @@ def _pieces(terms: Terms, d: int) -> _Pieces:
     return _Pieces(by_entry(terms.matrix, d), by_entry(magnitude, d))
 
 
+def _form(batch: Terms, rows: VectorRows) -> Forms:
+    """Terms as quadratic forms on y."""
+    at, coefficients, _ = rows.expand(batch)
+    return Forms(at, (coefficients != 0).any(axis=1), coefficients, _pieces(batch, rows.d).matrix, turning=0)
+
+
 @dataclass(frozen=True)
 class VectorQcqp:
     """min y^T Q y + constant subject to quadratic constraints on y = [entries; h].
@@ -202,12 +208,13 @@ class VectorLift(Lift):
         terms = [_in_world(batch, reading.layout) for batch in terms]
         rows = VectorRows.build(reading, terms)
         owner = np.repeat(reading.layout.row_variable[rows.coordinates.kept], rows.d)
-        forms = []
-        for batch in terms:
-            at, coefficients, _ = rows.expand(batch)
-            matrix = _pieces(batch, rows.d).matrix
-            forms.append(Forms(at, (coefficients != 0).any(axis=1), coefficients, matrix, turning=0))
+        forms = [_form(batch, rows) for batch in terms]
         return cls(reading, terms, forms, rows.h + 1, np.append(owner, len(reading.layout.keys)), rows)
+
+    @property
+    def convex_forms(self) -> Sequence[Forms]:
+        """The terms made convex."""
+        return [_form(convex(batch, self.layout.space.rows), self.rows) for batch in self.terms]
 
     @property
     def rank(self) -> int:
