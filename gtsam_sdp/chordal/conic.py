@@ -115,7 +115,9 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     b = np.zeros(count)
     for group, variables in zip(groups, columns, strict=True):
         b[variables] = group.objective
-    stiff = clique_costs(lift, lift.convex_forms, tree, coordinates)
+    convex = lift.convex_forms
+    are_convex = all(new is old for new, old in zip(convex, lift.forms, strict=True))
+    stiff = costs if are_convex else clique_costs(lift, convex, tree, coordinates)
     weights = np.ones(int(starts[-1]))
     own = slice(0, int(starts[len(costs)]))
     weights[own] = np.concatenate([_balance(side) for side in _stiffness([scale * cost for cost in stiff], links)])
@@ -166,7 +168,7 @@ def _stiffness(costs: list[Array], links: Sequence[_Link]) -> list[Array]:
         floor = _FREE * float(np.abs(np.diagonal(cost)).max(initial=0.0)) + np.finfo(float).tiny
         values, vectors = np.linalg.eigh(cost)
         compliance = link.own @ (vectors / np.maximum(values, floor))
-        left = np.linalg.pinv(compliance @ (link.own @ vectors).T, hermitian=True)
+        left = np.linalg.inv(compliance @ (link.own @ vectors).T)
         costs[link.parent] = costs[link.parent] + link.above.T @ left @ link.above
     return [np.diagonal(cost) for cost in costs]
 

@@ -70,18 +70,17 @@ class CoordinateMaker:
         extent = self._extent(moving)
         labels = self.shiftable[moving]
         places = np.arange(len(turning), len(rows))
-        dropped = []
+        kept = np.ones(len(rows), dtype=bool)
         for label in dict.fromkeys(labels.tolist()):
             members = places[labels == label]
             if label >= 0:
                 self._count_from_first(basis, inverse, rows, members)
-                dropped.append(int(members[0]))
+                kept[members[0]] = False
             elif is_world:
                 self._count_from_frame(basis, inverse, rows, members, frame, extent)
             else:  # far from what is known of the world only the first position is known no better than the map
                 self._count_from_frame(basis, inverse, rows, members[:1], frame, extent)
                 self._count_from_first(basis, inverse, rows, members)
-        kept = np.setdiff1d(np.arange(len(rows)), dropped)
         return CliqueCoordinates(rows, basis[:, kept], inverse[kept], len(turning))
 
     def _count_from_first(self, basis: Array, inverse: Array, rows: Array, members: Array) -> None:

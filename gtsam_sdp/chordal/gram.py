@@ -73,7 +73,11 @@ class GramLift(Lift):
     @property
     def convex_forms(self) -> Sequence[Forms]:
         """The terms made convex."""
-        return [Forms.of_terms(convex(batch, self.layout.space.rows), self.plain) for batch in self.terms]
+        made = [convex(batch, self.layout.space.rows) for batch in self.terms]
+        return [
+            form if new is old else Forms.of_terms(new, self.plain)
+            for form, new, old in zip(self.forms, made, self.terms, strict=True)
+        ]
 
     @property
     def rank(self) -> int:
@@ -268,10 +272,12 @@ class GramLift(Lift):
 
 def _doubled(matrix: Array) -> Array:
     """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
-    p, q = matrix.real, matrix.imag
-    wide = np.stack([np.stack([p, q], axis=-1), np.stack([-q, p], axis=-1)], axis=-2)
     *batch, rows, columns = matrix.shape
-    return wide.swapaxes(-3, -2).reshape(*batch, 2 * rows, 2 * columns)
+    wide = np.empty((*batch, 2 * rows, 2 * columns))
+    wide[..., ::2, ::2] = wide[..., 1::2, 1::2] = matrix.real
+    wide[..., ::2, 1::2] = matrix.imag
+    wide[..., 1::2, ::2] = -matrix.imag
+    return wide
 
 
 def _turns_positions(batch: Terms) -> bool:

@@ -214,7 +214,11 @@ class VectorLift(Lift):
     @property
     def convex_forms(self) -> Sequence[Forms]:
         """The terms made convex."""
-        return [_form(convex(batch, self.layout.space.rows), self.rows) for batch in self.terms]
+        made = [convex(batch, self.layout.space.rows) for batch in self.terms]
+        return [
+            form if new is old else _form(new, self.rows)
+            for form, new, old in zip(self.forms, made, self.terms, strict=True)
+        ]
 
     @property
     def rank(self) -> int:
