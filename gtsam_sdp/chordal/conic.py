@@ -30,6 +30,10 @@ from gtsam_sdp.variables import Array
 _SOFTEST = 1e-4
 """Stiffness, relative to the median of the costs' diagonals, below which a coordinate is not balanced any further."""
 
+_MANY_CLIQUES = 50
+"""Trees from this size on are balanced: a third fewer iterations where chains are long. Small ones with large residuals
+are better left alone."""
+
 _FREE = 1e-9
 """Share of the stiffest coordinate of a clique below which a coordinate counts as free."""
 
@@ -115,12 +119,13 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     b = np.zeros(count)
     for group, variables in zip(groups, columns, strict=True):
         b[variables] = group.objective
-    convex = lift.convex_forms
-    are_convex = all(new is old for new, old in zip(convex, lift.forms, strict=True))
-    stiff = costs if are_convex else clique_costs(lift, convex, tree, coordinates)
     weights = np.ones(int(starts[-1]))
     own = slice(0, int(starts[len(costs)]))
-    weights[own] = np.concatenate([_balance(side) for side in _stiffness([scale * cost for cost in stiff], links)])
+    forms = lift.stiffness_forms if len(tree.cliques) >= _MANY_CLIQUES else None
+    if forms is not None:
+        known = all(new is old for new, old in zip(forms, lift.forms, strict=True))
+        stiff = costs if known else clique_costs(lift, forms, tree, coordinates)
+        weights[own] = np.concatenate([_balance(side) for side in _stiffness([scale * k for k in stiff], links)])
     c = np.zeros(len(weights))
     c[own] = np.concatenate([svec(scale * cost) for cost in costs]) * weights[own]
     return ConicProblem(
@@ -174,8 +179,8 @@ def _stiffness(costs: list[Array], links: Sequence[_Link]) -> list[Array]:
 
 
 def _balance(stiffness: Array) -> Array:
-    """Weights of a clique's svec that make its stiffness one."""
-    scale = 1 / np.sqrt(np.maximum(stiffness, _SOFTEST))
+    """Weights of a clique's svec that make its soft coordinates as stiff as others."""
+    scale = 1 / np.sqrt(np.clip(stiffness, _SOFTEST, 1.0))
     row, column = upper_entries(len(scale))
     return scale[row] * scale[column]
 

@@ -71,7 +71,7 @@ class GramLift(Lift):
         )
 
     @property
-    def convex_forms(self) -> Sequence[Forms]:
+    def stiffness_forms(self) -> Sequence[Forms]:
         """The terms made convex."""
         made = [convex(batch, self.layout.space.rows) for batch in self.terms]
         return [

@@ -79,9 +79,9 @@ class Lift(ABC):
         return self.reading.layout
 
     @property
-    @abstractmethod
-    def convex_forms(self) -> Sequence[Forms]:
-        """The terms made convex, which tells how stiff they are."""
+    def stiffness_forms(self) -> Sequence[Forms] | None:
+        """The terms made convex, which tells how stiffly cliques are held; None: not worth knowing."""
+        return None
 
     @property
     @abstractmethod

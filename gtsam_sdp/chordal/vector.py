@@ -28,7 +28,7 @@ from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.coordinates import Coordinates, Entries, centred_coordinates
 from gtsam_sdp.qcqp import Constraint, count_summands, gather_border, sum_border_exactly, sum_entries
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.terms import Terms, by_entry, convex
+from gtsam_sdp.terms import Terms, by_entry
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Layout
 
@@ -210,15 +210,6 @@ class VectorLift(Lift):
         owner = np.repeat(reading.layout.row_variable[rows.coordinates.kept], rows.d)
         forms = [_form(batch, rows) for batch in terms]
         return cls(reading, terms, forms, rows.h + 1, np.append(owner, len(reading.layout.keys)), rows)
-
-    @property
-    def convex_forms(self) -> Sequence[Forms]:
-        """The terms made convex."""
-        made = [convex(batch, self.layout.space.rows) for batch in self.terms]
-        return [
-            form if new is old else _form(new, self.rows)
-            for form, new, old in zip(self.forms, made, self.terms, strict=True)
-        ]
 
     @property
     def rank(self) -> int:
