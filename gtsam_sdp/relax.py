@@ -130,6 +130,13 @@ class Relaxation:
             largest_cone=int(sides.max(initial=0)),
         )
 
+    def __str__(self) -> str:
+        name = "Gram" if isinstance(self.lift, GramLift) else "vector"
+        extra = "tightened" if self.tighten else "plain"
+        return f"Relaxation: {name} lift, {extra}, {self.lift.size} rows\n  {self.tree}\n  {self.predicted_cost}"
+
+    __repr__ = __str__
+
     def monolithic(self) -> Relaxation:
         """The same relaxation on one clique of all variables: without decomposition, as a reference."""
         return replace(self, tree=self.tree.monolithic())

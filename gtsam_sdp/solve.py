@@ -82,6 +82,8 @@ class Solution:
             lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
         return "\n".join(lines)
 
+    __repr__ = __str__
+
 
 def solve(
     graph: gtsam.NonlinearFactorGraph,

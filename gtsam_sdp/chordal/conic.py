@@ -93,6 +93,8 @@ class ConicProblem:
         blocks = ", ".join(f"{n} of {size}" for size, n in zip(sizes.tolist(), counts.tolist(), strict=True))
         return f"ConicProblem: {len(self.b)} variables, {self.A.nnz} entries\n  blocks by side: {blocks}"
 
+    __repr__ = __str__
+
 
 def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicProblem:
     """The conic problem of a lift on a clique tree.

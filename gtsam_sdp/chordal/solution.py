@@ -71,3 +71,5 @@ class SdpSolution:
             f"  verified bound {self.lower_bound:.10g} (the solver says {self.objective:.10g})\n"
             f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self.timings.items())}"
         )
+
+    __repr__ = __str__

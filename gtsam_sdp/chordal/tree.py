@@ -21,6 +21,9 @@ from gtsam_sdp.variables import Array, Layout
 
 OrderingChoice = Literal["auto", "metis", "colamd"] | gtsam.Ordering
 
+_SIZE_STEPS = (3, 5, 8, 15, 30, 60)
+"""Sizes of cliques that the summary counts apart."""
+
 
 @dataclass(frozen=True)
 class Clique:
@@ -122,12 +125,17 @@ class CliqueTree:
         return np.array(roots, dtype=np.intp)
 
     @cached_property
-    def depth(self) -> int:
-        """Number of cliques on the longest way from a root to a leaf."""
+    def depths(self) -> Array:
+        """Number of cliques above each, (c,)."""
         depths: list[int] = []
         for clique in self.cliques:
-            depths.append(1 if clique.parent < 0 else depths[clique.parent] + 1)
-        return max(depths, default=0)
+            depths.append(0 if clique.parent < 0 else depths[clique.parent] + 1)
+        return np.array(depths, dtype=np.intp)
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of cliques on the longest way from a root to a leaf."""
+        return int(self.depths.max(initial=-1)) + 1
 
     def homes(self, members: Array) -> Array:
         """The clique that holds all of each row's variables (-1 pads), (m, s) -> (m,): the deepest of their homes."""
@@ -145,13 +153,16 @@ class CliqueTree:
                 assert not clique.separator, "a root with a separator"
 
     def __str__(self) -> str:
-        sizes = np.bincount(self.sizes)
-        counts = ", ".join(f"{n} of {size}" for size, n in enumerate(sizes) if n)
         roots = sum(c.parent < 0 for c in self.cliques)
+        ends = np.array([0, *_SIZE_STEPS, max(_SIZE_STEPS[-1] + 1, self.sizes.max(initial=0))])
+        counts = np.histogram(self.sizes, bins=ends + 0.5)[0]
+        parts = [f"{n} of {low + 1} to {high}" for n, low, high in zip(counts, ends[:-1], ends[1:], strict=True) if n]
         return (
             f"CliqueTree: {len(self.cliques)} cliques, {roots} root(s), depth {self.depth}, "
-            f"largest {self.sizes.max(initial=0)} variables\n  cliques by size: {counts}"
+            f"largest {self.sizes.max(initial=0)} variables\n  cliques by variables: {', '.join(parts)}"
         )
+
+    __repr__ = __str__
 
 
 def _ordering(
