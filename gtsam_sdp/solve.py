@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,20 +16,27 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
+from gtsam_sdp.bound import closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus
 from gtsam_sdp.certify import certify
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice
+from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.progress import report_step, showing_progress
+from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.relax import LiftChoice, Relaxation
 from gtsam_sdp.start import starting_values
 from gtsam_sdp.terms import Exactness, Terms
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 
-SolveMethod = Literal["auto", "local", "chordal"]
+SolveMethod = Literal["auto", "local", "staircase", "chordal"]
+
+_STAIRCASES = 4
+"""Staircases with tangents at better and better values."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Solution:
         values: the best values.
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given", "local", "chordal initialisation" or "chordal".
+        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.
@@ -102,8 +109,8 @@ def solve(
     Args:
         graph: the graph; it is not changed.
         initial: where to start; None: from the chordal initialisation, for graphs of supported factors.
-        method: "local": optimise and certify; "chordal": the semidefinite relaxation, whatever it costs; "auto": the
-            first, then the second where it is needed and fits into memory.
+        method: "local": optimise and certify; "staircase": then the Riemannian staircase; "chordal": then the
+            semidefinite relaxation on cliques; "auto": all of them as far as they are needed, the cheaper one first.
         lift: of the relaxation, as in `relax`.
         ordering: of the relaxation, as in `relax`.
         backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
@@ -182,8 +189,8 @@ class _Options:
     time_limit: float | None
 
     def __post_init__(self) -> None:
-        if self.method not in ("auto", "local", "chordal"):
-            raise ValueError(f'method must be "auto", "local" or "chordal", not {self.method!r}.')
+        if self.method not in ("auto", "local", "staircase", "chordal"):
+            raise ValueError(f'method must be "auto", "local", "staircase" or "chordal", not {self.method!r}.')
         if self.time_limit is not None and not self.time_limit >= 0:
             raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
         choose_backend(self.backend)
@@ -259,8 +266,9 @@ class _Search:
         method = self.options.method
         if not self.best and method == "auto" and initial_given and self.remaining > 0:
             self.start_without_values()
-        if not self.best and method != "local" and self.remaining > 0:
-            self._relax()
+        for rung in self._rungs():
+            if not self.best and self.remaining > 0:
+                rung()
         certificate = self.best
         assert self.values is not None
         gain = self.given_cost - certificate.cost
@@ -274,11 +282,53 @@ class _Search:
             relaxation=self.relaxation,
         )
 
-    def _relax(self) -> None:
-        """The relaxation with terms that touch each cost at zero error, then at the best values."""
+    def _rungs(self) -> Sequence[Callable[[], None]]:
+        """The global methods, the cheaper one first."""
+        if self.best or self.options.method == "local":
+            return ()
+        if self.options.method != "auto":
+            return (self._climb_staircase if self.options.method == "staircase" else self._relax,)
+        reading, terms = self._read(at_measurements=True)
+        if not terms:
+            return ()
+        cost = self._relaxation(reading, terms).predicted_cost
+        rungs = (self._relax, self._climb_staircase)
+        return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
+
+    def _read(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
+        """The graph at the best values, and its terms."""
         assert self.values is not None
         reading = read(self.graph, self.values, "raise")
-        terms = build_terms(reading, at_measurements=True)
+        return reading, build_terms(reading, at_measurements=at_measurements)
+
+    def _climb_staircase(self) -> None:
+        """The staircase with terms that touch each cost at zero error, then at better and better values."""
+        for round_ in range(_STAIRCASES):
+            reading, terms = self._read(at_measurements=round_ == 0)
+            if not terms:
+                return
+            cost = self.best.cost
+            self._climb_once(reading, terms)
+            improves = self.best.cost < cost * (1 - self.options.tolerance)
+            if self.best or self.remaining <= 0 or not _has_tangents(terms) or not (improves or round_ == 0):
+                return
+
+    def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
+        began = time.perf_counter()
+        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+        Y = qcqp.coordinates.reduce(reading.estimate)
+        climbed = climb(qcqp, Y, max_columns=2 * reading.layout.space.dimension + 2, seconds=self.remaining)
+        flat = rounded(qcqp, climbed.Y)
+        bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
+        values = qcqp.unlift(flat)
+        note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
+        self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
+        self.lower_bound = max(self.lower_bound, bound.value)
+        self.optimise(values, "optimise", "staircase")
+
+    def _relax(self) -> None:
+        """The relaxation with terms that touch each cost at zero error, then at the best values."""
+        reading, terms = self._read(at_measurements=True)
         if not terms:
             return
         solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
@@ -287,8 +337,7 @@ class _Search:
         self.optimise(solution.recover(), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return
-        reading = read(self.graph, self.values, "raise")
-        self._solve_sdp(self._relaxation(reading, build_terms(reading)), "relaxation at the solution")
+        self._solve_sdp(self._relaxation(*self._read(at_measurements=False)), "relaxation at the solution")
 
     def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
         return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)

@@ -47,3 +47,6 @@ POLISHING_GAIN = 0.1
 
 MAX_CONIC_BYTES = 8e9
 """Predicted memory of an interior-point method above which it is not started."""
+
+MAX_FLOPS_FIRST = 3e10
+"""Flops of an iteration up to which the relaxation is tried before the staircase: about a minute in all."""

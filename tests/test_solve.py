@@ -131,7 +131,7 @@ def test_time_limit() -> None:
 
 def test_arguments_are_checked() -> None:
     graph, truth = problems.ring(2, 6)
-    with pytest.raises(ValueError, match='"auto", "local" or "chordal"'):
+    with pytest.raises(ValueError, match='"auto", "local", "staircase" or "chordal"'):
         solve(graph, truth, method="global")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="clarabel"):
         refine(graph, truth, backend="sedumi")  # type: ignore[arg-type]
