@@ -69,25 +69,39 @@ def certify(
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
     with showing_progress(verbose):
-        clock = _Clock()
+        clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
-        terms = build_terms(reading)
-        table = _factor_terms(reading, terms)
-        clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-        if not terms:
-            evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
-            return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
-        if method == "chordal":
-            solution = Relaxation.build(reading, terms).solve(backend)
-            clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
-            evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
-            return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
-        coordinates = centred_coordinates(reading, terms, allow_free=on_unsupported == "drop")
+        return certify_reading(
+            graph, values, reading, clock, tolerance=tolerance, backend=backend if method == "chordal" else None
+        )
+
+
+def certify_reading(
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    reading: Reading,
+    clock: Clock,
+    *,
+    tolerance: float,
+    backend: BackendChoice | None = None,
+) -> Certificate:
+    """`certify` of a graph that was read already; with a backend the multipliers come from the relaxation."""
+    terms = build_terms(reading)
+    table = _factor_terms(reading, terms)
+    clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
+    if not terms:
+        evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
+    elif backend is not None:
+        solution = Relaxation.build(reading, terms).solve(backend)
+        clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
+        evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
+    else:
+        coordinates = centred_coordinates(reading, terms)
         qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
         clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
         evidence = _gather_evidence(qcqp, coordinates.reduce(reading.estimate), reading.cost, tolerance, clock)
-        return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
+    return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
 
 
 _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
@@ -102,7 +116,7 @@ class _Evidence:
     method: str
 
 
-def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: _Clock) -> _Evidence:
+def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: Clock) -> _Evidence:
     """Verifies the multipliers at Y, and once more after polishing where that can still gain something."""
     size = qcqp.term_size(Y)
     scale = max(cost, NOISE_FLOOR * size)
@@ -164,7 +178,7 @@ def _conclude(
     table: FactorTerms,
     evidence: _Evidence,
     tolerance: float,
-    clock: _Clock,
+    clock: Clock,
 ) -> Certificate:
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
     cost, bound = reading.cost, evidence.bound
@@ -262,7 +276,7 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
     return tuple(notes)
 
 
-class _Clock:
+class Clock:
     """Seconds of the steps, reported as each is done."""
 
     def __init__(self) -> None:

@@ -224,11 +224,11 @@ def plain_coordinates(reading: Reading) -> Coordinates:
     return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, nowhere, nowhere)
 
 
-def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free: bool) -> Coordinates:
+def centred_coordinates(reading: Reading, terms: Sequence[Terms]) -> Coordinates:
     """Translations counted from the estimate, one of them anchored in each component that can be shifted freely.
 
     Raises:
-        InvalidGraphError: a key that no term constrains, unless `allow_free`: then its rows are left out.
+        InvalidGraphError: a key that no term constrains, unless the reading drops what has no term.
     """
     layout = reading.layout
     hard = _hard_values(reading)
@@ -247,7 +247,7 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, allow_free:
         touched[references + offset] = True
     kept = _without(layout, hard)
     free = kept[~touched[kept]]
-    if len(free) and not allow_free:
+    if len(free) and not reading.drops:
         _raise_free(layout, free, is_translation)
     anchor = anchors(layout, terms, hard.rows)
     kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))

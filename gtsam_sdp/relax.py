@@ -110,7 +110,7 @@ class Relaxation:
         """The lifted problem, positions counted from the values."""
         if isinstance(self.lift, VectorLift):
             return self.lift.qcqp
-        coordinates = centred_coordinates(self.reading, self.lift.terms, allow_free=False)
+        coordinates = centred_coordinates(self.reading, self.lift.terms)
         return Qcqp.assemble(self.lift.terms, self.reading.layout, coordinates)
 
     @cached_property

@@ -18,7 +18,7 @@ import numpy as np
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.bound import closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus
-from gtsam_sdp.certify import certify
+from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice
 from gtsam_sdp.coordinates import centred_coordinates
@@ -27,9 +27,9 @@ from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.progress import report_step, showing_progress
 from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.reading.graph import Reading, read
+from gtsam_sdp.reading.graph import Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation
-from gtsam_sdp.start import starting_values
+from gtsam_sdp.start import chordal_start, zero_values
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 
@@ -210,6 +210,7 @@ class _Search:
     given_cost: float = math.nan
     lower_bound: float = -math.inf
     relaxation: SdpSolution | None = None
+    reading: Reading | None = None
 
     @property
     def best(self) -> Certificate:
@@ -236,7 +237,8 @@ class _Search:
     def judge(self, values: gtsam.Values, name: str, method: str) -> None:
         """Certifies values, and keeps them if they are the best."""
         began = time.perf_counter()
-        certificate = certify(self.graph, values, tolerance=self.options.tolerance)
+        reading = self._read(values)
+        certificate = certify_reading(self.graph, values, reading, Clock(), tolerance=self.options.tolerance)
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
         self.lower_bound = max(self.lower_bound, certificate.lower_bound)
         if method == "given":
@@ -257,7 +259,7 @@ class _Search:
     def start_without_values(self) -> None:
         """Optimises from the chordal initialisation."""
         began = time.perf_counter()
-        start = starting_values(self.graph)
+        start = chordal_start(self._read(zero_values(self.graph)) if self.reading is None else self.reading)
         self._record("chordal initialisation", began, self.graph.error(start), -math.inf, "")
         self.optimise(start, "optimise", "chordal initialisation")
 
@@ -288,23 +290,30 @@ class _Search:
             return ()
         if self.options.method != "auto":
             return (self._climb_staircase if self.options.method == "staircase" else self._relax,)
-        reading, terms = self._read(at_measurements=True)
+        reading, terms = self._at_best(at_measurements=True)
         if not terms:
             return ()
         cost = self._relaxation(reading, terms).predicted_cost
         rungs = (self._relax, self._climb_staircase)
         return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
 
-    def _read(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
+    def _read(self, values: gtsam.Values) -> Reading:
+        """The graph at some values; its factors are read once."""
+        self.reading = (
+            read(self.graph, values, "raise") if self.reading is None else reread(self.reading, self.graph, values)
+        )
+        return self.reading
+
+    def _at_best(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
         """The graph at the best values, and its terms."""
         assert self.values is not None
-        reading = read(self.graph, self.values, "raise")
+        reading = self._read(self.values)
         return reading, build_terms(reading, at_measurements=at_measurements)
 
     def _climb_staircase(self) -> None:
         """The staircase with terms that touch each cost at zero error, then at better and better values."""
         for round_ in range(_STAIRCASES):
-            reading, terms = self._read(at_measurements=round_ == 0)
+            reading, terms = self._at_best(at_measurements=round_ == 0)
             if not terms:
                 return
             cost = self.best.cost
@@ -315,7 +324,7 @@ class _Search:
 
     def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
         began = time.perf_counter()
-        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
         Y = qcqp.coordinates.reduce(reading.estimate)
         climbed = climb(qcqp, Y, max_columns=2 * reading.layout.space.dimension + 2, seconds=self.remaining)
         flat = rounded(qcqp, climbed.Y)
@@ -328,7 +337,7 @@ class _Search:
 
     def _relax(self) -> None:
         """The relaxation with terms that touch each cost at zero error, then at the best values."""
-        reading, terms = self._read(at_measurements=True)
+        reading, terms = self._at_best(at_measurements=True)
         if not terms:
             return
         solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
@@ -337,7 +346,7 @@ class _Search:
         self.optimise(solution.recover(), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return
-        self._solve_sdp(self._relaxation(*self._read(at_measurements=False)), "relaxation at the solution")
+        self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
 
     def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
         return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gtsam
@@ -24,18 +25,21 @@ def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
-    reading = read(graph, zero_values(graph), "raise")
-    values = _with_hard_values(reading)
-    reading = read(graph, values, "raise")
+    return chordal_start(read(graph, zero_values(graph), "raise"))
+
+
+def chordal_start(reading: Reading) -> gtsam.Values:
+    """Chordal initialisation of a graph that was read; what its values are does not matter."""
+    reading = _with_hard_values(reading)
     terms = build_terms(reading, at_measurements=True)
     if not terms:
-        return values
+        return reading.layout.unlift(reading.estimate)
     terms = [convex(batch, reading.layout.space.rows) for batch in terms]
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
     try:
         return qcqp.unlift(chordal_initialisation(qcqp))
     except np.linalg.LinAlgError:
-        return values
+        return reading.layout.unlift(reading.estimate)
 
 
 def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
@@ -71,18 +75,19 @@ def _length(factor: Any) -> int:
     return len(factor.measured()) if hasattr(factor, "weight") else factor.noiseModel().dim()
 
 
-def _with_hard_values(reading: Reading) -> gtsam.Values:
-    """The reading's values with hard values in their places."""
-    layout, estimate = reading.layout, reading.estimate.copy()
+def _with_hard_values(reading: Reading) -> Reading:
+    """The reading at the origin, with hard values in their places."""
+    layout, count = reading.layout, reading.layout.space.rows
+    estimate = np.zeros_like(reading.estimate)
+    estimate[layout.blocks[:, None] + np.arange(count)] = np.eye(count)
     for group in reading.hard:
         fix = ADAPTERS[group.type_name].fix
         assert fix is not None
         fixed = fix(group, layout, estimate)
         numbers = group.numbers[:, 0]
         if fixed.rotations is not None:
-            rows = layout.rotation[numbers][:, None] + np.arange(layout.space.rows)
-            estimate[rows] = fixed.rotations.swapaxes(1, 2)
+            estimate[layout.rotation[numbers][:, None] + np.arange(count)] = fixed.rotations.swapaxes(1, 2)
         if fixed.translations is not None:
             rows = layout.translation[numbers][:, None] + np.arange(fixed.translations.shape[1])
             estimate[rows] = fixed.translations
-    return layout.unlift(estimate)
+    return replace(reading, estimate=estimate)

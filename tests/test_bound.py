@@ -17,7 +17,7 @@ from tests import problems
 def lifted(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> tuple[Qcqp, np.ndarray]:
     reading = read(graph, values, "raise")
     terms = build_terms(reading)
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
     return qcqp, qcqp.coordinates.reduce(reading.estimate)
 
 

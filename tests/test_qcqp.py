@@ -136,7 +136,7 @@ def test_centred_coordinates_are_the_same_problem(d: int, absolute: bool) -> Non
     reading = read(graph, values, "raise")
     terms = build_terms(reading)
     plain = Qcqp.assemble(terms, reading.layout, plain_coordinates(reading))
-    centred = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+    centred = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
     start = centred.lift(values)
     moving = np.setdiff1d(np.arange(centred.size), (centred.blocks[:, None] + np.arange(centred.rank)).ravel())
     assert np.abs(start[moving]).max() < 1e-12

@@ -58,7 +58,7 @@ class GramLift(Lift):
             InvalidGraphError: a key that no term constrains.
         """
         plain = plain_coordinates(reading)
-        anchor = centred_coordinates(reading, terms, allow_free=False).anchor
+        anchor = centred_coordinates(reading, terms).anchor
         return cls(
             reading=reading,
             terms=terms,
@@ -236,7 +236,7 @@ class GramLift(Lift):
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The better of two bounds: the solver's multipliers, and those in closed form at the polished point Y."""
         reading = replace(self.reading, estimate=Y)
-        coordinates = centred_coordinates(reading, self.terms, allow_free=False)
+        coordinates = centred_coordinates(reading, self.terms)
         qcqp = Qcqp.assemble(self.terms, reading.layout, coordinates)
         reduced = coordinates.reduce(Y)
         size = qcqp.term_size(reduced)

@@ -57,7 +57,7 @@ class VectorRows:
     @classmethod
     def build(cls, reading: Reading, terms: Sequence[Terms]) -> VectorRows:
         """Rows of a reading whose layout has a world frame."""
-        coordinates = centred_coordinates(reading, [_shadow(batch) for batch in terms], allow_free=False)
+        coordinates = centred_coordinates(reading, [_shadow(batch) for batch in terms])
         count = reading.layout.space.rows
         fixed = np.zeros(coordinates.size, dtype=bool)
         fixed[coordinates.position[coordinates.references][:, None] + np.arange(count)] = True

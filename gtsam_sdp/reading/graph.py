@@ -81,6 +81,7 @@ class Reading:
         estimate: Y of the values, (layout.size, rows).
         cost: graph.error(values).
         costs: error of each factor of the table.
+        drops: whether what has no term may be left out of the bound.
     """
 
     table: FactorTable
@@ -92,6 +93,7 @@ class Reading:
     estimate: Array
     cost: float
     costs: Array
+    drops: bool
 
 
 def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported: OnUnsupported) -> Reading:
@@ -129,8 +131,24 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
     _check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
-        float(graph.error(values)), costs,
+        float(graph.error(values)), costs, on_unsupported == "drop",
     )  # fmt: skip
+
+
+def reread(reading: Reading, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> Reading:
+    """The same graph at other values of the same keys and types; factors and noise models are not read again.
+
+    Raises:
+        InvalidGraphError: numbers that are not finite, rotations that are none.
+    """
+    if reading.user_factors:  # their terms depend on the values
+        return read(graph, values, "drop" if reading.drops else "raise")
+    estimate = reading.layout.lift(values)
+    _check_finite_values(reading.layout, estimate)
+    estimate = _on_manifold(reading.layout, estimate)
+    costs = np.fromiter((f.error(values) for f in reading.table.factors), dtype=float)
+    _check_finite_costs(reading.table, costs)
+    return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs)
 
 
 def _check_types(graph: object, values: object) -> None:

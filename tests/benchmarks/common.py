@@ -64,7 +64,7 @@ def optimize(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values, iterations:
 def lift(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> tuple[Qcqp, np.ndarray]:
     reading = read(graph, values, "raise")
     terms = build_terms(reading)
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, allow_free=False))
+    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
     return qcqp, qcqp.coordinates.reduce(reading.estimate)
 
 
