@@ -76,10 +76,12 @@ class PairTerms:
 
     Attributes:
         matrix: sum of the K*(W), half of each in its two mirrored places, (n, n).
+        magnitude: sizes of the numbers that its entries were summed from, (n, n).
         trace: sum of the traces of the W.
     """
 
     matrix: sp.csc_array
+    magnitude: sp.csc_array
     trace: float
 
 
@@ -104,11 +106,13 @@ class Slack:
         S: Hermitian, (n, n).
         magnitude: sizes of the numbers that its entries were summed from, (n, n).
         summands: largest number of summands in an entry of each row, the border's own entries aside, (n,).
-        norms: squared norm that a row has at every feasible Y; 0 on rows that are not bounded, (n,).
+        norms: what a unit on the diagonal of a row costs if it is there on all rows with such a cost; 0 on rows that
+            are not bounded, (n,).
         references: first rows of the reference frames, which the proof treats apart, (c,).
         component: for each row the reference that it is counted from, -1 for none, (n,).
         base: what the multipliers promise if S >= 0.
         base_error: rounding error in it.
+        roundoffs: granted to each summand of an entry, relative to its magnitude.
     """
 
     S: sp.csc_array
@@ -119,12 +123,13 @@ class Slack:
     component: Array
     base: float
     base_error: float
+    roundoffs: int = COEFFICIENT_ROUNDOFFS
 
     @classmethod
     def build(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> Slack:
         """S of multipliers of the rotations of a Gram lift, (k, rank, rank), and of pairs of rotations."""
         magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
-        magnitude = magnitude if pairs is None else magnitude + abs(pairs.matrix)
+        magnitude = magnitude if pairs is None else magnitude + pairs.magnitude
         loss = 0.0 if pairs is None else pairs.trace
         traces = np.trace(multipliers, axis1=1, axis2=2).real
         diagonals = np.abs(np.einsum("kii->ki", multipliers))
@@ -167,7 +172,7 @@ class _Bordered:
         border[(slack.references[:, None] + np.arange(count)).ravel()] = True
         inner = np.flatnonzero(~border)
         # entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs
-        errors = (COEFFICIENT_ROUNDOFFS + slack.summands) * UNIT_ROUNDOFF
+        errors = (slack.roundoffs + slack.summands) * UNIT_ROUNDOFF
         return cls(slack, errors, inner, np.flatnonzero(border), real_upper(slack.S, inner))
 
     @property
@@ -220,7 +225,7 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
         quick: give up where a shift is needed.
     """
     bordered = _Bordered.split(slack, Y.shape[1])
-    total = float(slack.norms[bordered.inner].sum())
+    total = math.fsum(slack.norms[bordered.inner].tolist())
 
     def attempt(shift: float) -> VerifiedBound | None:
         if not len(bordered.inner):
@@ -309,7 +314,7 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
     errors = bordered.errors + (lengths + 2) * UNIT_ROUNDOFF
     reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
     # rows of the border: exact sums of entries that are as good as the other row they belong to
-    errors[border] = _COEFFICIENT_ERROR
+    errors[border] = slack.roundoffs * UNIT_ROUNDOFF
     reach[border] = (magnitude @ (errors[:, None] * np.abs(V)))[border]
     remainder = np.zeros(size)
     remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / margin

@@ -31,6 +31,9 @@ from gtsam_sdp.variables import Array
 Method = Literal["auto", "multipliers", "chordal"]
 _log = logging.getLogger(__name__)
 
+ADVICE = "the "
+"""How notes begin that say why a certificate is not better; others state facts about the graph."""
+
 
 def certify(
     graph: gtsam.NonlinearFactorGraph,

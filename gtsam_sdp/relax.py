@@ -17,10 +17,10 @@ from gtsam_sdp.chordal.gram import GramLift
 from gtsam_sdp.chordal.lift import Lift
 from gtsam_sdp.chordal.recovery import clique_matrices
 from gtsam_sdp.chordal.solution import SdpSolution
-from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.chordal.vector import VectorLift, VectorQcqp, is_better_than_gram
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
@@ -28,6 +28,12 @@ from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import MAX_CONIC_BYTES
 
 LiftChoice = Literal["gram", "vector", "auto"]
+
+
+def check_lift(lift: LiftChoice) -> None:
+    """Raises ValueError for what is no lift."""
+    if lift not in ("gram", "vector", "auto"):
+        raise ValueError(f'lift must be "gram", "vector" or "auto", not {lift!r}.')
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,12 @@ class Relaxation:
         ordering: OrderingChoice = "auto",
     ) -> Relaxation:
         """The relaxation of terms; "auto" takes the vector lift where only that one holds all costs, and it fits."""
-        if lift not in ("gram", "vector", "auto"):
-            raise ValueError(f'lift must be "gram", "vector" or "auto", not {lift!r}.')
+        check_lift(lift)
+        check_ordering(ordering)
+        if not terms:
+            raise InvalidGraphError(
+                "Nothing is left to relax: all factors are hard constraints or were dropped. Add factors with a cost."
+            )
         if lift == "vector" or (lift == "auto" and is_better_than_gram(terms)):
             relaxation = cls._ordered(VectorLift.build(reading, terms), tighten, ordering)
             if lift == "vector" or relaxation.predicted_cost.fits:

@@ -16,11 +16,11 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
-from gtsam_sdp.bound import closed_form_multipliers, verify_bound
+from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus
-from gtsam_sdp.certify import Clock, certify_reading
+from gtsam_sdp.certify import ADVICE, Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
-from gtsam_sdp.chordal.tree import OrderingChoice
+from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
@@ -28,8 +28,8 @@ from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.progress import report_step, showing_progress
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read, reread
-from gtsam_sdp.relax import LiftChoice, Relaxation
-from gtsam_sdp.start import chordal_start, zero_values
+from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
+from gtsam_sdp.start import chordal_start, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 
@@ -161,11 +161,26 @@ def refine(
         return search.climb(initial_given=True)
 
 
-def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
+@dataclass(frozen=True)
+class Proof:
+    """A verified lower bound, what it took, and how it was found."""
+
+    lower_bound: float
+    shift: float
+    rounding: float
+    method: str
+
+    @classmethod
+    def of(cls, bound: VerifiedBound, method: str) -> Proof:
+        """What a verified bound proves of a sum of squares."""
+        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method)
+
+
+def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
     """A certificate with a better verified lower bound of the same graph."""
-    if lower_bound <= certificate.lower_bound or not certificate.relative_gap:
+    if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
         return certificate
-    lower_bound = min(lower_bound, certificate.cost)
+    lower_bound = min(proof.lower_bound, certificate.cost)
     gap = certificate.cost - lower_bound
     relative_gap = gap / certificate.cost
     certified = relative_gap <= certificate.tolerance
@@ -175,7 +190,10 @@ def with_bound(certificate: Certificate, lower_bound: float) -> Certificate:
         lower_bound=lower_bound,
         gap=gap,
         relative_gap=relative_gap,
-        method="chordal SDP",
+        method=proof.method,
+        shift=proof.shift,
+        rounding=proof.rounding,
+        notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
     )
 
 
@@ -193,6 +211,10 @@ class _Options:
             raise ValueError(f'method must be "auto", "local", "staircase" or "chordal", not {self.method!r}.')
         if self.time_limit is not None and not self.time_limit >= 0:
             raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
+        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be a positive number, not {self.tolerance!r}.")
+        check_lift(self.lift)
+        check_ordering(self.ordering)
         choose_backend(self.backend)
 
 
@@ -208,7 +230,7 @@ class _Search:
     certificate: Certificate | None = None
     method: str = ""
     given_cost: float = math.nan
-    lower_bound: float = -math.inf
+    proof: Proof | None = None
     relaxation: SdpSolution | None = None
     reading: Reading | None = None
 
@@ -216,7 +238,7 @@ class _Search:
     def best(self) -> Certificate:
         """Certificate of the best values, with the best bound."""
         assert self.certificate is not None, "nothing was judged yet"
-        return with_bound(self.certificate, self.lower_bound)
+        return with_bound(self.certificate, self.proof)
 
     @property
     def remaining(self) -> float:
@@ -234,13 +256,18 @@ class _Search:
         self.stages.append(stage)
         report_step(stage.name, f"cost {cost:.8g}, bound {lower_bound:.8g}, {note}", stage.seconds)
 
+    def _keep(self, proof: Proof) -> None:
+        """Keeps the best proof."""
+        if self.proof is None or proof.lower_bound > self.proof.lower_bound:
+            self.proof = proof
+
     def judge(self, values: gtsam.Values, name: str, method: str) -> None:
         """Certifies values, and keeps them if they are the best."""
         began = time.perf_counter()
         reading = self._read(values)
         certificate = certify_reading(self.graph, values, reading, Clock(), tolerance=self.options.tolerance)
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
-        self.lower_bound = max(self.lower_bound, certificate.lower_bound)
+        self._keep(Proof(certificate.lower_bound, certificate.shift, certificate.rounding, certificate.method))
         if method == "given":
             self.given_cost = certificate.cost
         if self.certificate is None or certificate.cost < self.certificate.cost:
@@ -249,6 +276,9 @@ class _Search:
     def optimise(self, start: gtsam.Values, name: str, method: str) -> None:
         """Optimises the user's graph with GTSAM, and judges the result."""
         began = time.perf_counter()
+        reading = self._read(start, at_any_values=True)
+        if reading.hard:
+            start = reading.layout.unlift(with_hard_values(reading).estimate)
         cost = self.graph.error(start)
         if method == "local" and math.isnan(self.given_cost):
             self.given_cost = cost
@@ -259,7 +289,7 @@ class _Search:
     def start_without_values(self) -> None:
         """Optimises from the chordal initialisation."""
         began = time.perf_counter()
-        start = chordal_start(self._read(zero_values(self.graph)) if self.reading is None else self.reading)
+        start = chordal_start(self.reading or self._read(zero_values(self.graph), at_any_values=True))
         self._record("chordal initialisation", began, self.graph.error(start), -math.inf, "")
         self.optimise(start, "optimise", "chordal initialisation")
 
@@ -297,11 +327,12 @@ class _Search:
         rungs = (self._relax, self._climb_staircase)
         return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
 
-    def _read(self, values: gtsam.Values) -> Reading:
+    def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values; its factors are read once."""
-        self.reading = (
-            read(self.graph, values, "raise") if self.reading is None else reread(self.reading, self.graph, values)
-        )
+        if self.reading is None:
+            self.reading = read(self.graph, values, "raise", at_any_values=at_any_values)
+        else:
+            self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
 
     def _at_best(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
@@ -332,7 +363,7 @@ class _Search:
         values = qcqp.unlift(flat)
         note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
         self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
-        self.lower_bound = max(self.lower_bound, bound.value)
+        self._keep(Proof.of(bound, "staircase"))
         self.optimise(values, "optimise", "staircase")
 
     def _relax(self) -> None:
@@ -363,7 +394,7 @@ class _Search:
             self._record(name, began, math.inf, -math.inf, str(error).split(". ")[0])
             return None
         self._record(name, began, self.graph.error(solution.recover()), solution.lower_bound, solution.summary)
-        self.lower_bound = max(self.lower_bound, solution.lower_bound)
+        self._keep(Proof.of(solution.bound, "chordal SDP"))
         self.relaxation = solution
         return solution
 
@@ -379,7 +410,7 @@ def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> tuple[g
     parameters.setAbsoluteErrorTol(0.0)
     try:
         found = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters).optimize()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # GTSAM throws both
         return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
     if not np.isfinite(graph.error(found)):
         return start, "; the optimizer diverged"

@@ -25,12 +25,15 @@ def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
-    return chordal_start(read(graph, zero_values(graph), "raise"))
+    return chordal_start(read(graph, zero_values(graph), "raise", at_any_values=True))
 
 
 def chordal_start(reading: Reading) -> gtsam.Values:
     """Chordal initialisation of a graph that was read; what its values are does not matter."""
-    reading = _with_hard_values(reading)
+    count = reading.layout.space.rows
+    origin = np.zeros_like(reading.estimate)
+    origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
+    reading = with_hard_values(replace(reading, estimate=origin))
     terms = build_terms(reading, at_measurements=True)
     if not terms:
         return reading.layout.unlift(reading.estimate)
@@ -75,18 +78,17 @@ def _length(factor: Any) -> int:
     return len(factor.measured()) if hasattr(factor, "weight") else factor.noiseModel().dim()
 
 
-def _with_hard_values(reading: Reading) -> Reading:
-    """The reading at the origin, with hard values in their places."""
-    layout, count = reading.layout, reading.layout.space.rows
-    estimate = np.zeros_like(reading.estimate)
-    estimate[layout.blocks[:, None] + np.arange(count)] = np.eye(count)
+def with_hard_values(reading: Reading) -> Reading:
+    """The reading with hard values in their places."""
+    layout, estimate = reading.layout, reading.estimate.copy()
     for group in reading.hard:
         fix = ADAPTERS[group.type_name].fix
         assert fix is not None
         fixed = fix(group, layout, estimate)
         numbers = group.numbers[:, 0]
         if fixed.rotations is not None:
-            estimate[layout.rotation[numbers][:, None] + np.arange(count)] = fixed.rotations.swapaxes(1, 2)
+            rows = layout.rotation[numbers][:, None] + np.arange(layout.space.rows)
+            estimate[rows] = fixed.rotations.swapaxes(1, 2)
         if fixed.translations is not None:
             rows = layout.translation[numbers][:, None] + np.arange(fixed.translations.shape[1])
             estimate[rows] = fixed.translations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -108,13 +109,22 @@ def touched_rows(layout: Layout, terms: Sequence[Terms]) -> Array:
     return touched
 
 
+def _exact_row_sums(combination: Array) -> Array:
+    """Sums of the last axis, zero only if they are: two numbers are rounded to zero only if they cancel."""
+    if combination.shape[-1] <= 2:
+        return combination.sum(axis=-1)
+    parts = [combination.real, combination.imag] if np.iscomplexobj(combination) else [combination]
+    totals = [np.apply_along_axis(lambda row: math.fsum(row.tolist()), -1, part) for part in parts]
+    return totals[0] if len(totals) == 1 else totals[0] + 1j * totals[1]
+
+
 def anchors(layout: Layout, terms: Sequence[Terms], fixed: Array) -> Array:
     """For each translation that may be shifted together with others at no cost, the first of them; else -1, (raw,)."""
     label = _label(layout.size, *_translation_links(terms))
     held = np.zeros(label.max() + 1, dtype=bool)
     held[label[fixed]] = True
     for batch in terms:
-        sums = np.abs(batch.combination.sum(axis=-1)) * np.ones((len(batch.factor), 1))
+        sums = np.abs(_exact_row_sums(batch.combination)) * np.ones((len(batch.factor), 1))
         for point, columns in zip(_points(batch), _involved(batch), strict=True):
             held[label[batch.translations[sums[:, point] > 0, columns[0]]]] = True
     rows = np.flatnonzero(translation_rows(layout))

@@ -38,18 +38,27 @@ class Entrywise(NamedTuple):
     magnitude: Array
 
     @classmethod
-    def of_residuals(cls, coefficients: Array, information: Array) -> Entrywise:
+    def of_residuals(cls, coefficients: Array, information: Array, sizes: Array | None = None) -> Entrywise:
         """1/2 vec(B X)^T W vec(B X) for residual vectors B X, row by row.
 
         Args:
             coefficients: B, (m, q, r).
             information: W, (m, d q, d q).
+            sizes: sizes of the numbers that B was computed from, (m, q, r); None: B itself.
         """
-        wide = by_entry(coefficients, information.shape[1] // coefficients.shape[1])
+        d = information.shape[1] // coefficients.shape[1]
+        wide = by_entry(coefficients, d)
+        wide_sizes = entry_sizes(np.abs(coefficients) if sizes is None else sizes, coefficients, d)
         root = np.sqrt(np.einsum("kii->ki", information))
-        sizes = root[:, :, None] * np.abs(wide)
-        total = sizes.sum(axis=1)
+        total = (root[:, :, None] * wide_sizes).sum(axis=1)
         return cls(wide.swapaxes(1, 2) @ information @ wide / 2, total[:, :, None] * total[:, None, :] / 2)
+
+
+def entry_sizes(sizes: Array, matrices: Array, dimension: int) -> Array:
+    """Sizes of the entries of `by_entry(matrices)` for sizes of the entries of `matrices`."""
+    if np.iscomplexobj(matrices):
+        return np.repeat(np.repeat(sizes, 2, axis=1), 2, axis=2)
+    return by_entry(sizes, dimension)
 
 
 def by_entry(matrices: Array, dimension: int) -> Array:
@@ -245,5 +254,6 @@ class Term:
             matrix=residual_matrix(coefficients, weights / 2).sum(axis=0)[None],
             constant=np.array([float(self.constant)]),
             exactness=np.array([self.exactness]),
-            magnitude=residual_matrix(np.abs(coefficients), np.abs(weights) / 2).sum(axis=0)[None],
+            magnitude=(1 + len(weights) / 8)
+            * residual_matrix(np.abs(coefficients), np.abs(weights) / 2).sum(axis=0)[None],
         )

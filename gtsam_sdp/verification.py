@@ -142,7 +142,7 @@ def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
 
 
 def real_vectors(vectors: Array) -> Array:
-    """Complex (n, k) as real (2n, k), the way `real_form` orders rows; real ones unchanged."""
+    """Complex (n, k) as real (2n, k), the way `real_upper` orders rows; real ones unchanged."""
     if not np.iscomplexobj(vectors):
         return vectors
     return np.stack([vectors.real, vectors.imag], axis=1).reshape(-1, vectors.shape[1])

@@ -112,7 +112,7 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     scale = 1 / float(np.median(positive)) if len(positive) else 1.0
     groups = lift.multipliers(tree, tighten=tighten)
     cones = [group.cone for group in groups if group.cone for _ in group.cliques]
-    sizes = np.array([len(cost) for cost in costs] + cones, dtype=np.intp)
+    sizes = np.array([max(len(cost), 1) for cost in costs] + cones, dtype=np.intp)
     starts = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
     columns, count = _number_variables(groups)
     entries = _Entries()
@@ -127,9 +127,11 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     if forms is not None:
         known = all(new is old for new, old in zip(forms, lift.forms, strict=True))
         stiff = costs if known else clique_costs(lift, forms, tree, coordinates)
-        weights[own] = np.concatenate([_balance(side) for side in _stiffness([scale * k for k in stiff], links)])
+        sides = _stiffness([scale * cost for cost in stiff], links)
+        weights[own] = np.concatenate([_balance(side) if len(side) else np.ones(1) for side in sides])
     c = np.zeros(len(weights))
-    c[own] = np.concatenate([svec(scale * cost) for cost in costs]) * weights[own]
+    # an empty clique becomes the block 1 >= 0
+    c[own] = np.concatenate([svec(scale * cost) if len(cost) else np.ones(1) for cost in costs]) * weights[own]
     return ConicProblem(
         A=entries.matrix(weights, count),
         c=c,

@@ -7,6 +7,7 @@ as tight as the complex relaxation, whose positive semidefinite matrix can be co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,6 +84,11 @@ class GramLift(Lift):
     def rank(self) -> int:
         """d."""
         return self.layout.space.dimension
+
+    @property
+    def columns(self) -> int:
+        """3, or one complex column in 2D."""
+        return self.layout.space.rows
 
     @cached_property
     def _is_plane(self) -> bool:
@@ -221,8 +227,8 @@ class GramLift(Lift):
         rows, ratios = recover_rows(self, problem, z)
         if not self._is_plane:
             rows = self._unmirrored(rows, problem.tree)
-        Y = self.plain.expand(rows[self.plain.kept])
-        return Recovered(projected(Y, self.layout), ratios)
+        rows = projected(rows, self.layout)  # the world frame is the identity now, so that hard values are themselves
+        return Recovered(self.plain.expand(rows[self.plain.kept]), ratios)
 
     def _unmirrored(self, rows: Array, tree: CliqueTree) -> Array:
         """Rows with each component mirrored in which most rotation blocks have a negative determinant (3D)."""
@@ -252,7 +258,7 @@ class GramLift(Lift):
         given = problem.groups[_ORTHOGONALITY].rows[:, 0] // (2 if self._is_plane else 1)
         place = np.full(self.layout.size, -1)
         place[given] = np.arange(len(given))
-        chosen = np.where((place[blocks] >= 0)[:, None], parameters[place[blocks]], 0.0)
+        chosen = np.vstack([parameters, np.zeros(parameters.shape[1])])[place[blocks]]  # zero where there are none
         if self._is_plane:
             return (chosen[:, 0] + chosen[:, 2]).astype(complex)[:, None, None]
         return symmetric_of(chosen, 3)
@@ -262,12 +268,14 @@ class GramLift(Lift):
         if self._is_plane or len(problem.groups) <= _PAIRS:
             return None
         W = positive_part(problem.parameters(y, _PAIRS))
-        adjoint = hull_adjoint(W) / 2
         rows = problem.groups[_PAIRS].rows
         first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
         at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
-        upper = sp.coo_array((adjoint.ravel(), at), shape=qcqp.Q.shape)
-        return PairTerms((upper + upper.T).tocsc(), float(np.trace(W, axis1=1, axis2=2).sum()))
+        upper, sizes = (
+            sp.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape) for s in (False, True)
+        )
+        trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
+        return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
 
 
 def _doubled(matrix: Array) -> Array:
@@ -300,4 +308,4 @@ def positive_part(parameters: Array) -> Array:
     eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
     kept = np.maximum(eigenvalues, 0.0)
     W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
-    return W + 8 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)
+    return W + 32 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)

@@ -49,11 +49,13 @@ def plane_entries() -> MatrixEntries:
     return MatrixEntries(*(np.array(x) for x in zip(*found, strict=True)))
 
 
-def hull_adjoint(W: Array) -> Array:
-    """K*(W) with <K*(W), E> = <W, K(E)>, (p, 4, 4) -> (p, 3, 3)."""
+def hull_adjoint(W: Array, *, sizes: bool = False) -> Array:
+    """K*(W) with <K*(W), E> = <W, K(E)>, (p, 4, 4) -> (p, 3, 3); or the sizes of the numbers it is summed from."""
     result = np.zeros((len(W), 3, 3))
+    W = np.abs(W) if sizes else W
     for a in range(4):
         for b in range(a, 4):
             for i, j, coefficient in HULL[a, b]:
-                result[:, i, j] += coefficient * (W[:, a, b] + (W[:, b, a] if a != b else 0.0))
+                weight = abs(coefficient) if sizes else coefficient
+                result[:, i, j] += weight * (W[:, a, b] + (W[:, b, a] if a != b else 0.0))
     return result

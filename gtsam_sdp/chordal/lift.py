@@ -88,6 +88,11 @@ class Lift(ABC):
     def rank(self) -> int:
         """Rank of the real clique matrices where the relaxation is tight."""
 
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Columns of the lifted matrix."""
+
     @abstractmethod
     def tree(self, ordering: OrderingChoice | CliqueTree) -> CliqueTree:
         """The cliques."""

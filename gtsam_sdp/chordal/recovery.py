@@ -33,9 +33,13 @@ def recover_rows(lift: Lift, problem: ConicProblem, z: Array) -> tuple[Array, Ar
     known = np.zeros(lift.size, dtype=bool)
     for k, matrix in enumerate(clique_matrices(problem, z)):
         coordinates, clique = problem.coordinates[k], cliques[k]
+        if not coordinates.size:  # positions that nothing but each other is counted from: all at the first
+            rows = np.zeros((lift.size, lift.columns), dtype=coordinates.basis.dtype) if rows is None else rows
+            _put(rows, known, coordinates, np.zeros((0, lift.columns)))
+            continue
         candidates, ratios[k] = lift.factors(matrix, coordinates)
         if rows is None:
-            rows = np.zeros((lift.size, candidates[0].shape[1]), dtype=candidates[0].dtype)
+            rows = np.zeros((lift.size, lift.columns), dtype=candidates[0].dtype)
         if clique.separator:
             part = lift.coordinates(clique.separator)
             target, shared = part.inverse @ rows[part.rows], coordinates.map_to(part)

@@ -47,7 +47,10 @@ class SdpSolution:
 
     @property
     def lower_bound(self) -> float:
-        """No values cost less; proven, rounding errors included. At least 0, which no sum of squares is below."""
+        """Proven, rounding errors included: no values cost less than this, or than the values that the terms touch.
+
+        At least 0, which no sum of squares is below.
+        """
         return max(float(self.bound.value), 0.0)
 
     @property

@@ -173,9 +173,13 @@ def _ordering(
         return _given_ordering(needed, layout, ordering)
     if ordering == "metis" and not lonely:
         return gtsam.Ordering.MetisSymbolicFactorGraph(symbolic)
-    if ordering in ("metis", "colamd"):
-        return gtsam.Ordering.ColamdSymbolicFactorGraph(symbolic)
-    raise ValueError(f'ordering must be "auto", "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
+    return gtsam.Ordering.ColamdSymbolicFactorGraph(symbolic)
+
+
+def check_ordering(ordering: object) -> None:
+    """Raises ValueError for what is no ordering."""
+    if not isinstance(ordering, gtsam.Ordering) and ordering not in ("auto", "metis", "colamd"):
+        raise ValueError(f'ordering must be "auto", "metis", "colamd" or a gtsam.Ordering, not {ordering!r}.')
 
 
 def _given_ordering(needed: set[int], layout: Layout, ordering: gtsam.Ordering) -> gtsam.Ordering:

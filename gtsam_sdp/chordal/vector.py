@@ -28,7 +28,7 @@ from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.coordinates import Coordinates, Entries, centred_coordinates
 from gtsam_sdp.qcqp import Constraint, count_summands, gather_border, sum_border_exactly, sum_entries
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.terms import Terms, by_entry
+from gtsam_sdp.terms import Terms, by_entry, entry_sizes
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Layout
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _SCALE, _ROTATIONS = 0, 1
 _SUMMANDS_OF_CONSTRAINTS = 24
 """More than the number of constraints that meet in one entry."""
+
+_ROUNDOFFS_OF_PRODUCTS = 80
+"""Roundoffs of E^T M E with M of up to 24 rows, and of the sums before it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class VectorRows:
 
     def entries(self, rows: Array) -> Array:
         """Places of all entries of some unknown rows."""
-        return (rows[..., None] * self.d + np.arange(self.d)).reshape(*rows.shape[:-1], -1)
+        return (rows[..., None] * self.d + np.arange(self.d)).reshape(*rows.shape[:-1], rows.shape[-1] * self.d)
 
     @cached_property
     def blocks(self) -> Array:
@@ -99,9 +102,7 @@ class VectorRows:
         unknown = rows >= 0
         rows = np.where(unknown, rows, 0)
         wide = by_entry(coefficients * unknown[:, None], self.d)
-        wide_sizes = by_entry(sizes * unknown[:, None], self.d)
-        if np.iscomplexobj(coefficients):
-            wide_sizes = np.repeat(np.repeat(sizes * unknown[:, None], 2, axis=1), 2, axis=2)
+        wide_sizes = entry_sizes(sizes * unknown[:, None], coefficients, self.d)
         held = np.repeat(self.fixed[rows], self.d, axis=1)
         at_estimate = np.where(held, self.values[rows].reshape(len(rows), -1), 0.0)
         constant = (wide @ at_estimate[:, :, None], wide_sizes @ np.abs(at_estimate)[:, :, None])
@@ -117,7 +118,7 @@ class VectorRows:
 
     def unlift(self, y: Array) -> Array:
         """Raw rows of y."""
-        entries = np.where(self.fixed[:, None], self.values, (y[:-1] / y[-1]).reshape(-1, self.d))
+        entries = np.where(self.fixed[:, None], self.values, (y[:-1] / y[-1]).reshape(self.values.shape))
         rows = entries[:, :1] + 1j * entries[:, 1:] if self.coordinates.layout.space.dimension == 2 else entries
         return self.coordinates.expand(rows)
 
@@ -133,9 +134,7 @@ def _pieces(terms: Terms, d: int) -> _Pieces:
     if terms.entrywise is not None:
         return _Pieces(*terms.entrywise)
     magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
-    if np.iscomplexobj(terms.matrix):
-        return _Pieces(by_entry(terms.matrix, d), np.repeat(np.repeat(magnitude, 2, axis=1), 2, axis=2))
-    return _Pieces(by_entry(terms.matrix, d), by_entry(magnitude, d))
+    return _Pieces(by_entry(terms.matrix, d), entry_sizes(magnitude, terms.matrix, d))
 
 
 def _form(batch: Terms, rows: VectorRows) -> Forms:
@@ -213,6 +212,11 @@ class VectorLift(Lift):
 
     @property
     def rank(self) -> int:
+        """1."""
+        return 1
+
+    @property
+    def columns(self) -> int:
         """1."""
         return 1
 
@@ -310,8 +314,8 @@ class VectorLift(Lift):
         slack = lift._slack(float(problem.parameters(y, _SCALE)[0, 0]), group.rows, group.entries, parameters)
         kept = lift._kept
         bound = prove_bound(slack, lift.rows.lift(Y)[kept, None])
-        world = lift.layout.world
-        return bound, float(sum(batch.size(Y, world).sum() for batch in lift.terms))
+        lengths = np.abs(lift.rows.lift(Y)[kept])
+        return bound, float(lengths @ (slack.magnitude @ lengths)) + abs(problem.offset)
 
     @cached_property
     def _kept(self) -> Array:
@@ -328,7 +332,9 @@ class VectorLift(Lift):
             magnitudes = (sizes.swapaxes(1, 2) @ pieces.magnitude @ sizes).reshape(len(rows), -1)
             row = np.repeat(rows, rows.shape[1], axis=1)
             column = np.tile(rows, (1, rows.shape[1]))
-            used = magnitudes > 0
+            # all entries of rows that take part, zeros too: their number bounds the number of summands elsewhere
+            taking_part = (sizes != 0).any(axis=1)
+            used = (taking_part[:, :, None] & taking_part[:, None, :]).reshape(len(rows), -1)
             parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
         return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -367,6 +373,7 @@ class VectorLift(Lift):
             base=total + scale,
             base_error=8 * UNIT_ROUNDOFF * (abs(scale) + abs(total))
             + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * float(np.abs(constants).sum()),
+            roundoffs=COEFFICIENT_ROUNDOFFS + _ROUNDOFFS_OF_PRODUCTS,
         )
 
 

@@ -63,6 +63,10 @@ def _terms(
         coefficients[:, d, -1] = 1.0
         if arm is not None:
             coefficients[:, d, :rows] = -arm
+    # the diagonal of a matrix is read as 1 - error: it is known to the rounding of 1
+    sizes = np.abs(coefficients)
+    diagonal = np.arange(min(d, rows))
+    sizes[:, diagonal, diagonal] = np.maximum(sizes[:, diagonal, diagonal], 1.0)
     return Terms(
         factor=group.index,
         rotations=np.stack(blocks, axis=1),
@@ -72,7 +76,8 @@ def _terms(
         matrix=coefficients.conj().swapaxes(1, 2) @ weights.matrix @ coefficients / 2,
         constant=np.zeros(count),
         exactness=weights.exactness,
-        entrywise=weights.entrywise(coefficients) if in_world else None,
+        magnitude=sizes.swapaxes(1, 2) @ np.abs(weights.matrix) @ sizes / 2,
+        entrywise=weights.entrywise(coefficients, sizes) if in_world else None,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter
 from gtsam_sdp.factors.weights import axis_weights
 from gtsam_sdp.terms import Exactness, Terms, no_rows, residual_matrix
+from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Layout
 
 
@@ -92,21 +93,23 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
         subtracted = turned - errors[0]
         in_body, in_world = (subtracted, turned) if inverse else (turned, subtracted)
         weights = axis_weights(group.information, space.dimension)
-        weight = weights.matrix[:, 0, 0] / 2
-        coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
-        # both vectors come from sums and differences of errors: their rounding is that of the larger one
+        # Both vectors come from sums and differences of errors, and are known to e, the rounding of the largest number:
+        # |r + e|_W^2 >= (1 - share) |r|_W^2 - (1 / share - 1) |e|_W^2 for every share
         largest = np.maximum(np.linalg.norm(turned, axis=1), np.linalg.norm(subtracted, axis=1))
-        sizes = np.concatenate([np.repeat(largest[:, None], space.rows, axis=1), np.ones((len(turned), 1))], axis=1)
+        whitened = 8 * UNIT_ROUNDOFF * largest * np.sqrt(np.einsum("kii->k", weights.information))
+        share = np.clip(whitened, UNIT_ROUNDOFF, 0.5)
+        kept = (1 - share)[:, None, None]
+        weights = weights._replace(matrix=kept * weights.matrix, information=kept * weights.information)
+        coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
         return Terms(
             factor=group.index,
             rotations=layout.rotation[group.numbers],
             translations=layout.translation[group.numbers],
             combination=np.array([[1.0]]),
             offset=space.vectors(in_world)[:, None, :],
-            matrix=residual_matrix(coefficients, weight),
-            constant=np.zeros(len(turned)),
+            matrix=residual_matrix(coefficients, weights.matrix[:, 0, 0] / 2),
+            constant=-(whitened**2) / share / 2,
             exactness=weights.exactness,
-            magnitude=residual_matrix(sizes, weight),
             entrywise=None if inverse else weights.entrywise(coefficients[:, None]),
         )
 

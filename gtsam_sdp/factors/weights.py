@@ -57,13 +57,15 @@ class AxisWeights(NamedTuple):
     exactness: Array
     information: Array
 
-    def entrywise(self, coefficients: Array) -> Entrywise | None:
-        """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already."""
+    def entrywise(self, coefficients: Array, sizes: Array | None = None) -> Entrywise | None:
+        """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already.
+
+        `sizes`: of the numbers that the coefficients were computed from.
+        """
         if (self.exactness == int(Exactness.EXACT)).all():
             return None
-        return Entrywise.of_residuals(
-            np.broadcast_to(coefficients, (len(self.matrix), *coefficients.shape[-2:])), self.information
-        )
+        shape = (len(self.matrix), *coefficients.shape[-2:])
+        return Entrywise.of_residuals(np.broadcast_to(coefficients, shape), self.information, sizes)
 
 
 def axis_weights(information: Array, dimension: int) -> AxisWeights:

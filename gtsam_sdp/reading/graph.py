@@ -96,8 +96,14 @@ class Reading:
     drops: bool
 
 
-def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported: OnUnsupported) -> Reading:
-    """Reads a graph and values.
+def read(
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    on_unsupported: OnUnsupported,
+    *,
+    at_any_values: bool = False,
+) -> Reading:
+    """Reads a graph and values; `at_any_values` takes those that violate hard constraints too.
 
     Raises:
         InvalidGraphError: missing values, wrong types, numbers that are not finite, an empty graph.
@@ -128,26 +134,30 @@ def read(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, on_unsupported
         _check_kinds(group, layout)
     _warn_of_unit_noise(groups)
     costs = np.fromiter((f.error(values) for f in table.factors), dtype=float)
-    _check_finite_costs(table, costs)
+    if not at_any_values:
+        _check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
         float(graph.error(values)), costs, on_unsupported == "drop",
     )  # fmt: skip
 
 
-def reread(reading: Reading, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> Reading:
+def reread(
+    reading: Reading, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, *, at_any_values: bool = False
+) -> Reading:
     """The same graph at other values of the same keys and types; factors and noise models are not read again.
 
     Raises:
         InvalidGraphError: numbers that are not finite, rotations that are none.
     """
     if reading.user_factors:  # their terms depend on the values
-        return read(graph, values, "drop" if reading.drops else "raise")
+        return read(graph, values, "drop" if reading.drops else "raise", at_any_values=at_any_values)
     estimate = reading.layout.lift(values)
     _check_finite_values(reading.layout, estimate)
     estimate = _on_manifold(reading.layout, estimate)
     costs = np.fromiter((f.error(values) for f in reading.table.factors), dtype=float)
-    _check_finite_costs(reading.table, costs)
+    if not at_any_values:
+        _check_finite_costs(reading.table, costs)
     return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs)
 
 
