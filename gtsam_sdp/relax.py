@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.terms import Terms
-from gtsam_sdp.tolerances import MAX_CONIC_BYTES
+from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
 
 LiftChoice = Literal["gram", "vector", "auto"]
 
@@ -38,11 +39,11 @@ def check_lift(lift: LiftChoice) -> None:
 
 @dataclass(frozen=True)
 class PredictedCost:
-    """What an interior-point iteration will cost: sums over the cones of n svec entries of n^3 / 3 and n^2.
+    """What an interior-point method will cost: sums over the cones of n svec entries of n^3 / 3 and n^2.
 
     Attributes:
         flops: of one iteration.
-        bytes: of the dense blocks.
+        bytes: of the dense blocks and what a solver makes of them, `MEMORY_FACTOR` times as much.
         largest_clique: in variables.
         largest_cone: side of its matrix.
     """
@@ -54,14 +55,22 @@ class PredictedCost:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is below what this package starts a solver for."""
-        return self.bytes <= MAX_CONIC_BYTES
+        """Whether a solver may be started on this machine."""
+        return self.bytes <= MEMORY_SHARE * _machine_bytes()
 
     def __str__(self) -> str:
         return (
             f"{self.flops:.1e} flops an iteration, {self.bytes / 1e9:.2g} GB, "
             f"largest clique {self.largest_clique} variables (a matrix of {self.largest_cone} rows)"
         )
+
+
+def _machine_bytes() -> float:
+    """Physical memory, or a guess where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 16e9
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,7 @@ class Relaxation:
         entries = sides * (sides + 1.0) / 2
         return PredictedCost(
             flops=float((entries**3).sum() / 3),
-            bytes=float(8 * (entries**2).sum()),
+            bytes=float(8 * MEMORY_FACTOR * (entries**2).sum()),
             largest_clique=int(self.tree.sizes.max(initial=0)),
             largest_cone=int(sides.max(initial=0)),
         )
@@ -175,7 +184,8 @@ class Relaxation:
         if not self.predicted_cost.fits:
             raise ProblemTooLargeError(
                 f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
-                "Use certify, whose multipliers need no SDP, on a solution from a good start."
+                'Use solve or refine with method="staircase", or certify on a solution from a good start: '
+                "they need no interior-point method."
             )
         solver = choose_backend(backend)
         started = time.perf_counter()

@@ -240,17 +240,17 @@ class GramLift(Lift):
         return np.where(mirrored[:, None], rows * np.array([1.0, 1.0, -1.0]), rows)
 
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
-        """The better of two bounds: the solver's multipliers, and those in closed form at the polished point Y."""
-        reading = replace(self.reading, estimate=Y)
-        coordinates = centred_coordinates(reading, self.terms)
-        qcqp = Qcqp.assemble(self.terms, reading.layout, coordinates)
-        reduced = coordinates.reduce(Y)
-        size = qcqp.term_size(reduced)
-        best = polish(qcqp, reduced, qcqp.cost(reduced)).Y
-        closed = verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
-        given = self._block_multipliers(problem, y, coordinates.kept[qcqp.blocks])
+        """The best of three bounds: multipliers of the solver, and in closed form at Y and at the values given."""
+        qcqp, reduced = self._centred(Y)
+        given = self._block_multipliers(problem, y, qcqp.coordinates.kept[qcqp.blocks])
         solved = verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
-        return max(closed, solved, key=lambda bound: bound.value), size
+        closed = [_polished_bound(*point) for point in ((qcqp, reduced), self._centred(self.reading.estimate))]
+        return max(solved, *closed, key=lambda bound: bound.value), qcqp.term_size(reduced)
+
+    def _centred(self, Y: Array) -> tuple[Qcqp, Array]:
+        """The lifted problem in coordinates centred at a point, and the point in them."""
+        coordinates = centred_coordinates(replace(self.reading, estimate=Y), self.terms)
+        return Qcqp.assemble(self.terms, self.layout, coordinates), coordinates.reduce(Y)
 
     def _block_multipliers(self, problem: ConicProblem, y: Array, blocks: Array) -> Array:
         """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""
@@ -276,6 +276,12 @@ class GramLift(Lift):
         )
         trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
         return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
+
+
+def _polished_bound(qcqp: Qcqp, Y: Array) -> VerifiedBound:
+    """The bound of multipliers in closed form at the critical point near Y."""
+    best = polish(qcqp, Y, qcqp.cost(Y)).Y
+    return verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
 
 
 def _doubled(matrix: Array) -> Array:

@@ -157,7 +157,7 @@ def run_speed(settings: Settings) -> str:
     ]
     head = ["first / second", "first", "second", "ratio", "target"]
     text = (
-        "Solver times of Clarabel with tolerance 1e-9, everything in one run; ours: Gram lift on the cliques of METIS, "
+        "Solver times of Clarabel with tolerance 1e-9, everything in one run; ours: Gram lift, cheaper of METIS and COLAMD, "
         f"median of {REPEATS} runs. *Published*: the vector lift with one homogenising coordinate for each pose, "
         "cliques of the Bayes tree joined by equations, plain coordinates (arXiv 2605.30617), rebuilt in "
         "`tests/benchmarks/relaxation/published.py`; the first pose is substituted. On a ring of "
