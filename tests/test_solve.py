@@ -8,7 +8,19 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import InvalidGraphError, ProblemTooLargeError, SolveFailedError, certify, refine, solve
+from gtsam_sdp import (
+    InvalidGraphError,
+    ProblemTooLargeError,
+    Residual,
+    SolveFailedError,
+    Term,
+    certify,
+    refine,
+    register_term,
+    relax,
+    solve,
+    unregister_term,
+)
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
 from gtsam_sdp.backends.clarabel_ import ClarabelBackend
 from gtsam_sdp.start import starting_values, zero_values
@@ -236,3 +248,126 @@ def test_initial_values_are_asked_for() -> None:
     graph.add(gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(1), [4], lambda this, values, jacobians: np.zeros(1)))
     with pytest.raises(InvalidGraphError, match=r"type of 4 .*Give initial values"):
         solve(graph)
+
+
+def test_hard_equalities_in_the_ladder() -> None:
+    """From no start, and from one that violates them; the relaxation is rounded onto them."""
+    graph, truth = problems.ring(3, 6, 1.5, 0.3, seed=0)
+    for key in (0, 3):
+        graph.add(gtsam.NonlinearEqualityPose3(key, truth.atPose3(key)))
+    best = problems.optimize(graph, truth)
+    off = problems.random_start(truth, np.random.default_rng(0))
+    for solution in (
+        solve(graph, tolerance=1e-7),
+        solve(graph, off, tolerance=1e-7),
+        refine(graph, best, method="chordal", tolerance=1e-12),
+    ):
+        assert solution.values.atPose3(3).equals(truth.atPose3(3), 1e-9)
+        assert solution.certificate.lower_bound <= solution.cost <= graph.error(best) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("lift", ["gram", "vector"])
+def test_hard_positions_where_the_relaxation_is_not_tight(lift: Any) -> None:
+    graph, truth = problems.ring(3, 6, 1.5, 1.0, seed=0)
+    moved = gtsam.Values()
+    for key in truth.keys():
+        pose = truth.atPose3(key)
+        moved.insert(key, gtsam.Pose3(pose.rotation(), pose.translation() + 100))
+    for key in (0, 2, 4):
+        position = moved.atPose3(key).translation()
+        graph.add(gtsam.GPSFactor(key, position, gtsam.noiseModel.Constrained.All(3)))
+    best = problems.optimize(graph, moved)
+    solution = solve(graph, best, method="chordal", lift=lift, tolerance=1e-9)
+    assert 0 < solution.certificate.lower_bound <= solution.cost <= graph.error(best) * (1 + 1e-9)
+
+
+def test_points_alone() -> None:
+    """Noise along the axes of the world, and measurements of zero: no rotation anywhere."""
+    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([0.1, 1.0, 2.0]))
+    rng = np.random.default_rng(0)
+    graph = gtsam.NonlinearFactorGraph()
+    for key in range(4):
+        graph.add(gtsam.PriorFactorPoint3(key, rng.normal(size=3), noise))
+    for key in range(3):
+        graph.add(gtsam.BetweenFactorPoint3(key, key + 1, rng.normal(size=3), noise))
+    solution = solve(graph)
+    assert solution.certificate
+    assert not solution.certificate.notes
+    zero = gtsam.NonlinearFactorGraph()
+    values = gtsam.Values()
+    for key in range(3):
+        values.insert(key, np.full(3, float(key)))
+    for key in range(2):
+        zero.add(gtsam.BetweenFactorPoint3(key, key + 1, np.zeros(3), gtsam.noiseModel.Unit.Create(3)))
+    for ordering in ("metis", "colamd"):
+        assert relax(zero, values, ordering=ordering).solve().lower_bound == 0
+
+
+def test_a_factor_of_ones_own_in_the_ladder() -> None:
+    """Its key is known from the values; other starts come from them too."""
+    graph, truth = problems.ring(3, 8, 1.5, 1.0, seed=0)
+
+    def error(this: Any, values: gtsam.Values, jacobians: Any) -> np.ndarray:
+        if jacobians is not None:
+            jacobians[0] = np.eye(3)
+        return values.atPoint3(99) - np.ones(3)
+
+    graph.add(gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(3), [99], error))
+
+    @register_term(gtsam.CustomFactor)
+    def own(factor: Any, values: gtsam.Values) -> Term:
+        return Term([Residual(1.0, translation={99: 1.0}, world=-np.ones(3))])
+
+    try:
+        values = gtsam.Values(truth)
+        values.insert(99, np.zeros(3))
+        solution = solve(graph, values, tolerance=1e-9)
+        assert solution.certificate.lower_bound <= solution.cost
+        np.testing.assert_allclose(solution.values.atPoint3(99), 1.0, atol=1e-6)
+    finally:
+        unregister_term(own)
+
+
+def test_input_of_solve_is_checked_first() -> None:
+    graph, truth = problems.ring(2, 4)
+    half = gtsam.Values()
+    half.insert(0, truth.atPose2(0))
+    for bad in (half, "x"):
+        with pytest.raises(InvalidGraphError):
+            solve(graph, bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ordering must be"):
+        solve(graph, truth, ordering="foo")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tolerance"):
+        solve(graph, truth, tolerance=-1.0)
+    only_hard = gtsam.NonlinearFactorGraph()
+    only_hard.add(gtsam.PriorFactorPoint3(1, np.zeros(3), gtsam.noiseModel.Constrained.All(3)))
+    point = problems.to_values([(1, np.zeros(3))])
+    assert solve(only_hard, point).cost == 0
+    with pytest.raises(InvalidGraphError, match="Nothing is left to relax"):
+        relax(only_hard, point)
+
+
+def test_a_certificate_says_nothing_stale() -> None:
+    """Where a better bound certifies values, the advice of the first certificate is gone."""
+    for seed in range(12):
+        graph, truth = problems.ring(3, 8, 0.8, 0.3, seed=seed)
+        result = problems.optimize(graph, truth)
+        if not certify(graph, result):
+            solution = refine(graph, result)
+            if solution.certificate and solution.certificate.method != "multipliers":
+                assert not solution.certificate.notes
+
+
+def test_dropped_factors_reach_the_relaxation() -> None:
+    graph, values = problems.ring(3, 5)
+    values.insert(50, np.zeros(3))
+
+    def error(this: Any, at: gtsam.Values, jacobians: Any) -> np.ndarray:
+        if jacobians is not None:
+            jacobians[0], jacobians[1] = np.zeros((1, 6)), np.ones((1, 3))
+        return np.array([at.atPoint3(50).sum()])
+
+    graph.add(gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(1), [0, 50], error))
+    quick = certify(graph, values, on_unsupported="drop")
+    chordal = certify(graph, values, on_unsupported="drop", method="chordal")
+    assert chordal.lower_bound >= quick.lower_bound * (1 - 1e-6)

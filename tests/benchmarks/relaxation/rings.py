@@ -41,7 +41,8 @@ def run_ring(settings: Settings) -> str:
     ]
     text = (
         "`FrobeniusBetweenFactorRot3` and `RelativeTranslationFactor3` between neighbours, seed 42; optima "
-        "2.7017995359, 1.3461771256, 1.3062630662. The cheaper of METIS and COLAMD; a clique counts as tight if lambda_r / lambda_(r+1) "
+        "2.7017995359, 1.3461771256, 1.3062630662. The cheaper of METIS and COLAMD; a clique counts as tight if "
+        "lambda_r / lambda_(r+1) "
         "> 1e5, r = 3 in the Gram lift and 1 in the vector lift."
     )
     last = f"\n\nSolve time of 1,000 poses by that of 100: {', '.join(ratios)}." if ratios else ""

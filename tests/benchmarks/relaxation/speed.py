@@ -157,8 +157,9 @@ def run_speed(settings: Settings) -> str:
     ]
     head = ["first / second", "first", "second", "ratio", "target"]
     text = (
-        "Solver times of Clarabel with tolerance 1e-9, everything in one run; ours: Gram lift, cheaper of METIS and COLAMD, "
-        f"median of {REPEATS} runs. *Published*: the vector lift with one homogenising coordinate for each pose, "
+        "Solver times of Clarabel with tolerance 1e-9, everything in one run; ours: Gram lift, cheaper of METIS "
+        f"and COLAMD, median of {REPEATS} runs. *Published*: the vector lift with one homogenising coordinate for each "
+        "pose, "
         "cliques of the Bayes tree joined by equations, plain coordinates (arXiv 2605.30617), rebuilt in "
         "`tests/benchmarks/relaxation/published.py`; the first pose is substituted. On a ring of "
         f"{CHECKED_POSES} LM's optimum is feasible in it at the same cost; its value ends {check.published:.0e} from "
