@@ -25,9 +25,10 @@ from gtsam_sdp.errors import (
 )
 from gtsam_sdp.factors.check import check_term
 from gtsam_sdp.factors.registry import register_term, unregister_term
+from gtsam_sdp.ladder import Solution, Stage
 from gtsam_sdp.qcqp import Constraint, Qcqp
 from gtsam_sdp.relax import Relaxation, relax
-from gtsam_sdp.solve import Solution, Stage, refine, solve
+from gtsam_sdp.solve import refine, solve
 from gtsam_sdp.terms import Exactness, Residual, Term
 from gtsam_sdp.variables import Layout
 

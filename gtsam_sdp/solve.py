@@ -6,90 +6,13 @@ the cliques of the Bayes tree, rounded and optimised. Nothing worse than the bes
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
-
 import gtsam
-import numpy as np
 
-from gtsam_sdp.backends.choose import BackendChoice, choose_backend
-from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
-from gtsam_sdp.certificate import Certificate, CertificateStatus
-from gtsam_sdp.certify import ADVICE, Clock, certify_reading
-from gtsam_sdp.chordal.solution import SdpSolution
-from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
-from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
-from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.lowrank.staircase import climb, rounded
-from gtsam_sdp.progress import report_step, showing_progress
-from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.reading.graph import Reading, read, reread
-from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
-from gtsam_sdp.start import chordal_start, with_hard_values, zero_values
-from gtsam_sdp.terms import Exactness, Terms
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
-
-SolveMethod = Literal["auto", "local", "staircase", "chordal"]
-
-_STAIRCASES = 4
-"""Staircases with tangents at better and better values."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of a solve: what was done, how long it took, and what was known after it.
-
-    Attributes:
-        name: the step.
-        seconds: its time.
-        cost: of the values that it found, infinite if it found none.
-        lower_bound: that it verified, minus infinity if it verified none.
-        note: how it ended.
-    """
-
-    name: str
-    seconds: float
-    cost: float
-    lower_bound: float
-    note: str
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The best values that were found, and what is proven about them.
-
-    Attributes:
-        values: the best values.
-        cost: graph.error(values).
-        certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
-        stages: the steps, in order.
-        improvement: how much lower the cost is than that of the values given; 0 if none were.
-        relaxation: the last relaxation that was solved, None if none was needed.
-    """
-
-    values: gtsam.Values
-    cost: float
-    certificate: Certificate
-    method: str
-    stages: tuple[Stage, ...]
-    improvement: float
-    relaxation: SdpSolution | None
-
-    def __str__(self) -> str:
-        gain = f", {self.improvement:.6g} below the values given" if self.improvement else ""
-        lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
-        for stage in self.stages:
-            cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
-            bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
-            lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
-        return "\n".join(lines)
-
-    __repr__ = __str__
+from gtsam_sdp.backends.choose import BackendChoice
+from gtsam_sdp.chordal.tree import OrderingChoice
+from gtsam_sdp.ladder import Options, Search, Solution, SolveMethod
+from gtsam_sdp.progress import showing_progress
+from gtsam_sdp.relax import LiftChoice
 
 
 def solve(
@@ -102,6 +25,7 @@ def solve(
     backend: BackendChoice = "clarabel",
     tolerance: float = 1e-4,
     time_limit: float | None = None,
+    seed: int = 0,
     verbose: bool = False,
 ) -> Solution:
     """Finds the best values of a graph and certifies them, from any start or none.
@@ -116,13 +40,14 @@ def solve(
         backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
         tolerance: largest relative gap that counts as CERTIFIED.
         time_limit: no step is begun after this time, and the SDP solver stops [s].
+        seed: of the vectors from which the staircase looks for directions of descent.
         verbose: show the steps as they are done.
 
     Raises:
         GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
             ProblemTooLargeError and SolveFailedError.
     """
-    search = _Search(graph, _Options(method, lift, ordering, backend, tolerance, time_limit))
+    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
     with showing_progress(verbose):
         if initial is None:
             search.start_without_values()
@@ -141,6 +66,7 @@ def refine(
     backend: BackendChoice = "clarabel",
     tolerance: float = 1e-4,
     time_limit: float | None = None,
+    seed: int = 0,
     verbose: bool = False,
 ) -> Solution:
     """Certifies values, and where that fails searches as `solve` does; never worse than what it was given.
@@ -148,270 +74,14 @@ def refine(
     Args:
         graph: the graph; it is not changed.
         values: a solution, good or not; it is not changed.
-        method, lift, ordering, backend, tolerance, time_limit, verbose: as in `solve`.
+        method, lift, ordering, backend, tolerance, time_limit, seed, verbose: as in `solve`.
 
     Raises:
         GtsamSdpError: as `solve`.
     """
-    search = _Search(graph, _Options(method, lift, ordering, backend, tolerance, time_limit))
+    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
     with showing_progress(verbose):
         search.judge(values, "certify", "given")
         if search.far_from_optimum:
             search.optimise(values, "optimise", "local")
         return search.climb(initial_given=True)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A verified lower bound, what it took, and how it was found."""
-
-    lower_bound: float
-    shift: float
-    rounding: float
-    method: str
-
-    @classmethod
-    def of(cls, bound: VerifiedBound, method: str) -> Proof:
-        """What a verified bound proves of a sum of squares."""
-        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method)
-
-
-def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
-    """A certificate with a better verified lower bound of the same graph."""
-    if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
-        return certificate
-    lower_bound = min(proof.lower_bound, certificate.cost)
-    gap = certificate.cost - lower_bound
-    relative_gap = gap / certificate.cost
-    certified = relative_gap <= certificate.tolerance
-    return replace(
-        certificate,
-        status=CertificateStatus.CERTIFIED if certified else CertificateStatus.BOUNDED,
-        lower_bound=lower_bound,
-        gap=gap,
-        relative_gap=relative_gap,
-        method=proof.method,
-        shift=proof.shift,
-        rounding=proof.rounding,
-        notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
-    )
-
-
-@dataclass(frozen=True)
-class _Options:
-    method: SolveMethod
-    lift: LiftChoice
-    ordering: OrderingChoice
-    backend: BackendChoice
-    tolerance: float
-    time_limit: float | None
-
-    def __post_init__(self) -> None:
-        if self.method not in ("auto", "local", "staircase", "chordal"):
-            raise ValueError(f'method must be "auto", "local", "staircase" or "chordal", not {self.method!r}.')
-        if self.time_limit is not None and not self.time_limit >= 0:
-            raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
-        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
-            raise ValueError(f"tolerance must be a positive number, not {self.tolerance!r}.")
-        check_lift(self.lift)
-        check_ordering(self.ordering)
-        choose_backend(self.backend)
-
-
-@dataclass
-class _Search:
-    """The state of a ladder: the best values so far, the best bound, and the steps that led there."""
-
-    graph: gtsam.NonlinearFactorGraph
-    options: _Options
-    started: float = field(default_factory=time.perf_counter)
-    stages: list[Stage] = field(default_factory=list)
-    values: gtsam.Values | None = None
-    certificate: Certificate | None = None
-    method: str = ""
-    given_cost: float = math.nan
-    proof: Proof | None = None
-    relaxation: SdpSolution | None = None
-    reading: Reading | None = None
-
-    @property
-    def best(self) -> Certificate:
-        """Certificate of the best values, with the best bound."""
-        assert self.certificate is not None, "nothing was judged yet"
-        return with_bound(self.certificate, self.proof)
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left."""
-        limit = self.options.time_limit
-        return math.inf if limit is None else limit - (time.perf_counter() - self.started)
-
-    @property
-    def far_from_optimum(self) -> bool:
-        """Whether the best values are no local optimum."""
-        return not self.best and self.best.stationarity > FAR_FROM_OPTIMUM
-
-    def _record(self, name: str, began: float, cost: float, lower_bound: float, note: str) -> None:
-        stage = Stage(name, time.perf_counter() - began, cost, lower_bound, note)
-        self.stages.append(stage)
-        report_step(stage.name, f"cost {cost:.8g}, bound {lower_bound:.8g}, {note}", stage.seconds)
-
-    def _keep(self, proof: Proof) -> None:
-        """Keeps the best proof."""
-        if self.proof is None or proof.lower_bound > self.proof.lower_bound:
-            self.proof = proof
-
-    def judge(self, values: gtsam.Values, name: str, method: str) -> None:
-        """Certifies values, and keeps them if they are the best."""
-        began = time.perf_counter()
-        reading = self._read(values)
-        certificate = certify_reading(self.graph, values, reading, Clock(), tolerance=self.options.tolerance)
-        self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
-        self._keep(Proof(certificate.lower_bound, certificate.shift, certificate.rounding, certificate.method))
-        if method == "given":
-            self.given_cost = certificate.cost
-        if self.certificate is None or certificate.cost < self.certificate.cost:
-            self.values, self.certificate, self.method = values, certificate, method
-
-    def optimise(self, start: gtsam.Values, name: str, method: str) -> None:
-        """Optimises the user's graph with GTSAM, and judges the result."""
-        began = time.perf_counter()
-        reading = self._read(start, at_any_values=True)
-        if reading.hard:
-            start = reading.layout.unlift(with_hard_values(reading).estimate)
-        cost = self.graph.error(start)
-        if method == "local" and math.isnan(self.given_cost):
-            self.given_cost = cost
-        found, note = _optimise(self.graph, start)
-        self._record(name, began, self.graph.error(found), -math.inf, f"from {cost:.6g}{note}")
-        self.judge(found, "certify", method)
-
-    def start_without_values(self) -> None:
-        """Optimises from the chordal initialisation."""
-        began = time.perf_counter()
-        start = chordal_start(self.reading or self._read(zero_values(self.graph), at_any_values=True))
-        self._record("chordal initialisation", began, self.graph.error(start), -math.inf, "")
-        self.optimise(start, "optimise", "chordal initialisation")
-
-    def climb(self, *, initial_given: bool) -> Solution:
-        """The rungs after the first, as far as they are needed."""
-        method = self.options.method
-        if not self.best and method == "auto" and initial_given and self.remaining > 0:
-            self.start_without_values()
-        for rung in self._rungs():
-            if not self.best and self.remaining > 0:
-                rung()
-        certificate = self.best
-        assert self.values is not None
-        gain = self.given_cost - certificate.cost
-        return Solution(
-            values=self.values,
-            cost=certificate.cost,
-            certificate=certificate,
-            method=self.method,
-            stages=tuple(self.stages),
-            improvement=gain if math.isfinite(gain) else 0.0,
-            relaxation=self.relaxation,
-        )
-
-    def _rungs(self) -> Sequence[Callable[[], None]]:
-        """The global methods, the cheaper one first."""
-        if self.best or self.options.method == "local":
-            return ()
-        if self.options.method != "auto":
-            return (self._climb_staircase if self.options.method == "staircase" else self._relax,)
-        reading, terms = self._at_best(at_measurements=True)
-        if not terms:
-            return ()
-        cost = self._relaxation(reading, terms).predicted_cost
-        rungs = (self._relax, self._climb_staircase)
-        return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
-
-    def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
-        """The graph at some values; its factors are read once."""
-        if self.reading is None:
-            self.reading = read(self.graph, values, "raise", at_any_values=at_any_values)
-        else:
-            self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
-        return self.reading
-
-    def _at_best(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
-        """The graph at the best values, and its terms."""
-        assert self.values is not None
-        reading = self._read(self.values)
-        return reading, build_terms(reading, at_measurements=at_measurements)
-
-    def _climb_staircase(self) -> None:
-        """The staircase with terms that touch each cost at zero error, then at better and better values."""
-        for round_ in range(_STAIRCASES):
-            reading, terms = self._at_best(at_measurements=round_ == 0)
-            if not terms:
-                return
-            cost = self.best.cost
-            self._climb_once(reading, terms)
-            improves = self.best.cost < cost * (1 - self.options.tolerance)
-            if self.best or self.remaining <= 0 or not _has_tangents(terms) or not (improves or round_ == 0):
-                return
-
-    def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
-        began = time.perf_counter()
-        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-        Y = qcqp.coordinates.reduce(reading.estimate)
-        climbed = climb(qcqp, Y, max_columns=2 * reading.layout.space.dimension + 2, seconds=self.remaining)
-        flat = rounded(qcqp, climbed.Y)
-        bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
-        values = qcqp.unlift(flat)
-        note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
-        self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
-        self._keep(Proof.of(bound, "staircase"))
-        self.optimise(values, "optimise", "staircase")
-
-    def _relax(self) -> None:
-        """The relaxation with terms that touch each cost at zero error, then at the best values."""
-        reading, terms = self._at_best(at_measurements=True)
-        if not terms:
-            return
-        solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
-        if solution is None:
-            return
-        self.optimise(solution.recover(), "optimise", "chordal")
-        if self.best or self.remaining <= 0 or not _has_tangents(terms):
-            return
-        self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
-
-    def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
-        return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)
-
-    def _solve_sdp(self, relaxation: Relaxation, name: str) -> SdpSolution | None:
-        """Solves a relaxation and keeps its bound; None if it is too large or the solver found no point."""
-        began = time.perf_counter()
-        limit = None if math.isinf(self.remaining) else max(self.remaining, 1e-3)
-        try:
-            solution = relaxation.solve(self.options.backend, time_limit=limit)
-        except (ProblemTooLargeError, SolveFailedError) as error:
-            if self.options.method == "chordal":
-                raise
-            self._record(name, began, math.inf, -math.inf, str(error).split(". ")[0])
-            return None
-        self._record(name, began, self.graph.error(solution.recover()), solution.lower_bound, solution.summary)
-        self._keep(Proof.of(solution.bound, "chordal SDP"))
-        self.relaxation = solution
-        return solution
-
-
-def _has_tangents(terms: Sequence[Terms]) -> bool:
-    return any((batch.exactness == int(Exactness.TANGENT)).any() for batch in terms)
-
-
-def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> tuple[gtsam.Values, str]:
-    """Levenberg-Marquardt with a tight tolerance; the start itself, and why, where it fails."""
-    parameters = gtsam.LevenbergMarquardtParams()
-    parameters.setRelativeErrorTol(1e-10)
-    parameters.setAbsoluteErrorTol(0.0)
-    try:
-        found = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters).optimize()
-    except (RuntimeError, ValueError) as error:  # GTSAM throws both
-        return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
-    if not np.isfinite(graph.error(found)):
-        return start, "; the optimizer diverged"
-    return found, ""

@@ -53,7 +53,7 @@ class Climbed:
     is_second_order: bool
 
 
-def climb(qcqp: Qcqp, Y: Array, *, max_columns: int, seconds: float = np.inf) -> Climbed:
+def climb(qcqp: Qcqp, Y: Array, *, max_columns: int, seconds: float = np.inf, seed: int = 0) -> Climbed:
     """Climbs from a feasible Y with d columns or more.
 
     Args:
@@ -61,6 +61,7 @@ def climb(qcqp: Qcqp, Y: Array, *, max_columns: int, seconds: float = np.inf) ->
         Y: where to start, (n, p), complex in 2D.
         max_columns: no more columns than these.
         seconds: no step is begun after this time.
+        seed: of the search for directions of negative curvature.
     """
     ends = time.perf_counter() + seconds
     costs: list[float] = []
@@ -72,7 +73,7 @@ def climb(qcqp: Qcqp, Y: Array, *, max_columns: int, seconds: float = np.inf) ->
         report_step(
             "staircase", f"{Y.shape[1]} columns, cost {cost:.10g} after {steps} steps", time.perf_counter() - began
         )
-        direction = negative_curvature(qcqp, Y) if time.perf_counter() < ends else None
+        direction = negative_curvature(qcqp, Y, seed) if time.perf_counter() < ends else None
         if direction is None or Y.shape[1] >= max_columns or time.perf_counter() >= ends:
             return Climbed(Y, cost, tuple(costs), Y.shape[1], direction is None)
         moved = _escape(qcqp, Y, direction)
@@ -202,7 +203,7 @@ def _tangents(blocks: Array, rank: int) -> Array:
     return np.stack(found, axis=1)
 
 
-def negative_curvature(qcqp: Qcqp, Y: Array) -> Array | None:
+def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
     """A direction v, (n,), with v^H S v < 0, near the most negative one; None if S is positive semidefinite enough.
 
     S is shifted on the rotations' rows until its LDL^T has positive pivots; the inverse amplifies what is negative.
@@ -227,7 +228,7 @@ def negative_curvature(qcqp: Qcqp, Y: Array) -> Array | None:
             shift, shifted = 4 * shift, True
     if not shifted:
         return None
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     v = (rng.normal(size=(qcqp.size, 1)) * turning[:, None]).astype(Y.dtype)
     for _ in range(_INVERSE_ITERATIONS):
         solved = np.ascontiguousarray(real_vectors(v * turning[:, None])[:, 0])
