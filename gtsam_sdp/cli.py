@@ -1,4 +1,4 @@
-"""The command `gtsam-sdp`: reads a pose graph, optimises it with GTSAM and certifies the result."""
+"""The command `gtsam-sdp`: reads a pose graph, optimises it with GTSAM or searches, and certifies the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from gtsam_sdp.certificate import Certificate
 from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
+from gtsam_sdp.ladder import Solution
 from gtsam_sdp.reading.graph import OnUnsupported, read
+from gtsam_sdp.solve import solve
 
 CERTIFIED, NOT_CERTIFIED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _RELATIVE_ERROR_TOLERANCE = 1e-10
@@ -47,6 +49,8 @@ examples:
   gtsam-sdp certify map.g2o --cost chordal         the cost of SE-Sync instead of GTSAM's own
   gtsam-sdp certify map.g2o --tolerance 1e-6       ask for a gap of at most 0.0001%
   gtsam-sdp certify map.g2o --json | jq .certificate.relative_gap
+  gtsam-sdp solve map.g2o --output best.g2o        search for the best poses, from any start
+  gtsam-sdp solve map.g2o --no-initial             and without looking at the file's own values
   gtsam-sdp info map.g2o                           what the file holds
 
 exit status: 0 certified (or info shown), 1 not certified, 2 bad input.
@@ -77,14 +81,15 @@ def build_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="gtsam-sdp",
-        description="Is the solution of a pose graph the best there is? Optimises with GTSAM and proves a bound.",
+        description="Is the solution of a pose graph the best there is? Optimises or searches, and proves a bound.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtsam-sdp {VERSION} (GTSAM {version('gtsam')})")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{certify,info}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{certify,solve,info}")
     formatted: dict[str, Any] = {"epilog": _EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
     _add_certify_options(commands.add_parser("certify", help="optimise and certify a pose graph", **formatted))
+    _add_solve_options(commands.add_parser("solve", help="find and certify the best solution", **formatted))
     _add_common_options(commands.add_parser("info", help="show what a pose graph holds", **formatted))
     return parser
 
@@ -102,6 +107,29 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_certify_options(parser: argparse.ArgumentParser) -> None:
     _add_common_options(parser)
+    _add_result_options(parser)
+    parser.add_argument(
+        "--drop-unsupported",
+        action="store_true",
+        help="count factors that cannot be certified as 0 in the bound (it stays valid) instead of refusing them",
+    )
+    parser.add_argument("--no-optimize", action="store_true", help="certify the file's own values")
+
+
+def _add_solve_options(parser: argparse.ArgumentParser) -> None:
+    _add_common_options(parser)
+    _add_result_options(parser)
+    parser.add_argument(
+        "--method",
+        choices=("auto", "local", "staircase", "chordal"),
+        default="auto",
+        help="how far to search (default: auto, as far as it is needed)",
+    )
+    parser.add_argument("--no-initial", action="store_true", help="do not start from the file's own values")
+    parser.add_argument("--time-limit", type=_positive, metavar="SECONDS", help="begin no further step after this time")
+
+
+def _add_result_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=_positive,
@@ -109,13 +137,7 @@ def _add_certify_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="largest relative gap that counts as certified (default: 1e-4)",
     )
-    parser.add_argument(
-        "--drop-unsupported",
-        action="store_true",
-        help="count factors that cannot be certified as 0 in the bound (it stays valid) instead of refusing them",
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE.g2o", help="write the certified poses, and the edges")
-    parser.add_argument("--no-optimize", action="store_true", help="certify the file's own values")
+    parser.add_argument("--output", type=Path, metavar="FILE.g2o", help="write the resulting poses, and the edges")
     parser.add_argument("--verbose", action="store_true", help="show the steps on standard error")
 
 
@@ -168,6 +190,50 @@ def run_certify(arguments: argparse.Namespace) -> int:
     return CERTIFIED if certificate else NOT_CERTIFIED
 
 
+def run_solve(arguments: argparse.Namespace) -> int:
+    """`gtsam-sdp solve`: read, search, report."""
+    file = _read(arguments)
+    if arguments.output is not None:
+        _check_output(arguments.output, file)
+    _check_graph(file, "raise")
+    solution = solve(
+        file.graph,
+        None if arguments.no_initial or not file.has_values else file.initial,
+        method=arguments.method,
+        tolerance=arguments.tolerance,
+        time_limit=arguments.time_limit,
+        verbose=arguments.verbose or file.graph.size() > _LONG_GRAPH,
+    )
+    if arguments.output is not None:
+        write_g2o(arguments.output, file.measured, solution.values)
+    head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
+    _write(_solve_json(file, solution) if arguments.json else f"{head}\n{solution}")
+    return CERTIFIED if solution.certificate else NOT_CERTIFIED
+
+
+def _solve_json(file: PoseGraphFile, solution: Solution) -> str:
+    facts = {
+        "file": str(file.path),
+        "dimension": file.dimension,
+        "keys": file.initial.size(),
+        "factors": file.graph.size(),
+        "method": solution.method,
+        "improvement": solution.improvement,
+        "stages": [
+            {
+                "name": stage.name,
+                "seconds": stage.seconds,
+                "cost": _finite(stage.cost),
+                "lower_bound": _finite(stage.lower_bound),
+                "note": stage.note,
+            }
+            for stage in solution.stages
+        ],
+        "certificate": solution.certificate.to_dict(),
+    }
+    return json.dumps(facts, indent=2, allow_nan=False)
+
+
 def run_info(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp info`: what a pose graph holds."""
     facts = describe(_read(arguments))
@@ -175,7 +241,7 @@ def run_info(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"certify": run_certify, "info": run_info}
+_COMMANDS = {"certify": run_certify, "solve": run_solve, "info": run_info}
 
 
 def _read(arguments: argparse.Namespace) -> PoseGraphFile:

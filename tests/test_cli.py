@@ -76,6 +76,32 @@ def test_a_wrong_minimum_is_not_certified(run: Run, tmp_path: Path) -> None:
     assert answer["certificate"]["status"] in ("bounded", "inconclusive")
 
 
+def test_solve_leaves_a_wrong_minimum(run: Run, tmp_path: Path) -> None:
+    wrong = write_ring(tmp_path / "wrong.g2o", turns=2)
+    best = tmp_path / "best.g2o"
+    for options in ([], ["--no-initial"], ["--method", "chordal"], ["--method", "staircase"]):
+        status, out, _ = run("solve", wrong, "--output", best, *options)
+        assert status == 0
+        assert out.startswith("wrong.g2o: 12 poses, 12 factors, 2D\nCERTIFIED")
+        assert "found by" in out
+        assert run("certify", best, "--no-optimize")[0] == 0
+    assert run("solve", wrong, "--method", "local")[0] == 1
+
+
+def test_solve_for_machines(run: Run, tmp_path: Path) -> None:
+    wrong = write_ring(tmp_path / "wrong.g2o", turns=2)
+    status, out, _ = run("solve", wrong, "--json")
+    answer = json.loads(out)
+    assert status == 0
+    assert answer["certificate"]["status"] == "certified"
+    assert answer["improvement"] > 1
+    assert [stage["name"] for stage in answer["stages"]][-1] == "certify"
+    assert answer["method"] in ("chordal initialisation", "chordal", "staircase")
+    status, _, err = run("solve", wrong, "--time-limit", "0")
+    assert status == 2
+    assert "not a positive number" in err
+
+
 def test_tolerance(run: Run) -> None:
     assert run("certify", "noisyToyGraph", "--tolerance", "1e-6")[0] == 0
     status, out, _ = run("certify", "noisyToyGraph", "--tolerance", "1e-12")
