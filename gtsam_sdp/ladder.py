@@ -184,7 +184,8 @@ class Search:
     def _record(self, name: str, began: float, cost: float, lower_bound: float, note: str) -> None:
         stage = Stage(name, time.perf_counter() - began, cost, lower_bound, note)
         self.stages.append(stage)
-known = [f"cost {cost:.8g}" if math.isfinite(cost) else "", f"bound {lower_bound:.8g}" if math.isfinite(lower_bound) else ""]
+        numbers = {"cost": cost, "bound": lower_bound}
+        known = [f"{what} {number:.8g}" for what, number in numbers.items() if math.isfinite(number)]
         report_step(name, ", ".join(part for part in (*known, note) if part), stage.seconds)
 
     def _keep(self, proof: Proof) -> None:
