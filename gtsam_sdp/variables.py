@@ -234,12 +234,15 @@ class Layout:
         if self.world >= 0:
             lifted = lifted @ self.space.nearest_rotations(lifted[None, self.world :])[0].conj().T
         values = gtsam.Values()
+        turning = np.flatnonzero(self.rotation >= 0)
+        turns = self.space.nearest_rotations(lifted[self.rotation[turning][:, None] + np.arange(self.space.rows)])
+        place = np.zeros(len(self.keys), dtype=np.intp)
+        place[turning] = np.arange(len(turning))
         for number, kind in enumerate(self.kinds):
             key = int(self.keys[number])
             rotation = translation = None
             if KINDS[kind].rotates:
-                block = lifted[self.rotation[number] : self.rotation[number] + self.space.rows]
-                rotation = self.space.nearest_rotations(block[None])[0].T
+                rotation = turns[place[number]].T
             if KINDS[kind].translates:
                 length = int(self.lengths[number]) or self.space.dimension
                 first = self.translation[number]

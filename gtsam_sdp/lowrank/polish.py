@@ -51,7 +51,8 @@ class Polished:
 
 def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
     """Newton steps until the predicted decrease is below `POLISH_DECREASE * scale`, or nothing decreases any more."""
-    if not len(_gradient(qcqp, Y)):
+    point = Point.at(qcqp, Y)
+    if not len(point.gradient):
         return Polished(Y, 0.0, 0, 0)
     total = 0.0
     predictions: list[float] = []
@@ -60,12 +61,12 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
     fresh = False
     for _ in range(_MAX_STEPS):
         if newton is None:
-            newton, tried = _Newton.build(qcqp, Y, _MAX_FACTORISATIONS - used)
+            newton, tried = _Newton.build(point, _MAX_FACTORISATIONS - used)
             used, fresh = used + tried, True
             if newton is None:
                 break
-        step, predicted = newton.step(Y)
-        moved, change = _line_search(qcqp, Y, step, patient=fresh)
+        step, predicted = newton.step(point)
+        moved, change = _line_search(point, step, patient=fresh)
         slow = bool(predictions) and not fresh and predicted > _SLOW * predictions[-1]
         done = predicted <= POLISH_DECREASE * scale
         if change >= 0 or slow:
@@ -75,20 +76,48 @@ def polish(qcqp: Qcqp, Y: Array, scale: float) -> Polished:
             newton = None
             continue
         predictions.append(predicted)
-        Y, total, fresh = moved, total - change, False
+        total, fresh = total - change, False
         if done:
-            break
-    return Polished(Y, total, len(predictions), used)
+            return Polished(moved, total, len(predictions), used)
+        point = Point.at(qcqp, moved)
+    return Polished(point.Y, total, len(predictions), used)
 
 
-def _line_search(qcqp: Qcqp, Y: Array, step: Array, *, patient: bool) -> tuple[Array, float]:
+@dataclass(frozen=True)
+class Point:
+    """Y, and what every step from it needs: the tangent basis T, Q Y and the Riemannian gradient in that basis."""
+
+    qcqp: Qcqp
+    Y: Array
+    T: sp.csc_array
+    QY: Array
+    gradient: Array
+
+    @classmethod
+    def at(cls, qcqp: Qcqp, Y: Array) -> Point:
+        """The point Y."""
+        T, QY = tangent_basis(qcqp, Y), qcqp.Q @ Y
+        return cls(qcqp, Y, T, QY, 2 * (T.conj().T @ QY.ravel()).real)
+
+    def retract(self, step: Array) -> tuple[Array, float]:
+        """Y after a step, rotations projected, and the exact change of the lifted cost (without cancellation)."""
+        qcqp = self.qcqp
+        moved = self.Y + (self.T @ step).reshape(self.Y.shape)
+        at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+        moved[at] = qcqp.layout.space.nearest_rotations(moved[at])
+        difference = moved - self.Y
+        change = 2 * np.vdot(difference, self.QY).real + np.vdot(difference, qcqp.Q @ difference).real
+        return moved, float(change)
+
+
+def _line_search(point: Point, step: Array, *, patient: bool) -> tuple[Array, float]:
     """The step, or while it goes uphill and patience lasts, half of it."""
-    moved, change = _retract(qcqp, Y, step)
+    moved, change = point.retract(step)
     halvings = _MAX_HALVINGS if patient else 0
     while change >= 0 and halvings:
         step = step / 2
         halvings -= 1
-        moved, change = _retract(qcqp, Y, step)
+        moved, change = point.retract(step)
     return moved, change
 
 
@@ -96,29 +125,27 @@ def _line_search(qcqp: Qcqp, Y: Array, step: Array, *, patient: bool) -> tuple[A
 class _Newton:
     """A factorised Hessian on the tangent space at some Y."""
 
-    qcqp: Qcqp
     factor: qdldl.Solver
 
     @classmethod
-    def build(cls, qcqp: Qcqp, Y: Array, budget: int) -> tuple[_Newton | None, int]:
+    def build(cls, point: Point, budget: int) -> tuple[_Newton | None, int]:
         """Hessian 2 Re T^H (S kron I) T, damped until it is positive definite, and the factorisations that took.
 
         None if no damping within the budget is enough.
         """
-        S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
-        hessian = real_upper(reduced_hessian(qcqp, S, Y))
+        S = certificate_matrix(point.qcqp, closed_form_multipliers(point.qcqp, point.Y))
+        hessian = real_upper(reduced_hessian(S, point.T, point.Y.shape[1]))
         diagonal = np.abs(hessian.diagonal())
         for tried, damping in enumerate(_DAMPING[:budget], start=1):
             factor = factorise(add_to_diagonal(hessian, damping * diagonal))
             if factor is not None and (factor.factors()[1] > 0).all():
-                return cls(qcqp, factor), tried
+                return cls(factor), tried
         return None, len(_DAMPING[:budget])
 
-    def step(self, Y: Array) -> tuple[Array, float]:
+    def step(self, point: Point) -> tuple[Array, float]:
         """Newton step (angles and translations) and half the decrease that it predicts."""
-        gradient = _gradient(self.qcqp, Y)
-        step = -self.factor.solve(gradient)
-        return step, float(-gradient @ step) / 2
+        step = -self.factor.solve(point.gradient)
+        return step, float(-point.gradient @ step) / 2
 
 
 def tangent_basis(qcqp: Qcqp, Y: Array) -> sp.csc_array:
@@ -145,24 +172,7 @@ def tangent_basis(qcqp: Qcqp, Y: Array) -> sp.csc_array:
     return sp.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
 
 
-def reduced_hessian(qcqp: Qcqp, S: sp.csc_array, Y: Array) -> sp.csc_array:
-    """Riemannian Hessian of the lifted cost in the tangent basis, (dof, dof)."""
-    T = tangent_basis(qcqp, Y)
-    wide = S if qcqp.rank == 1 else sp.kron(S, np.eye(qcqp.rank), format="csc")
-    hessian = 2 * (T.conj().T @ (wide @ T)).real
-    return hessian.tocsc()
-
-
-def _gradient(qcqp: Qcqp, Y: Array) -> Array:
-    """Riemannian gradient in the tangent basis, (dof,)."""
-    return 2 * (tangent_basis(qcqp, Y).conj().T @ (qcqp.Q @ Y).ravel()).real
-
-
-def _retract(qcqp: Qcqp, Y: Array, step: Array) -> tuple[Array, float]:
-    """Y after a step, rotations projected, and the exact change of the lifted cost (without cancellation)."""
-    moved = Y + (tangent_basis(qcqp, Y) @ step).reshape(Y.shape)
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    moved[at] = qcqp.layout.space.nearest_rotations(moved[at])
-    difference = moved - Y
-    change = 2 * np.vdot(difference, qcqp.Q @ Y).real + np.vdot(difference, qcqp.Q @ difference).real
-    return moved, float(change)
+def reduced_hessian(S: sp.csc_array, T: sp.csc_array, columns: int) -> sp.csc_array:
+    """Riemannian Hessian of the lifted cost in the basis T of tangent vectors of Y, (dof, dof); Y has these columns."""
+    wide = S if columns == 1 else sp.kron(S, np.eye(columns), format="csc")
+    return 2 * (T.conj().T @ (wide @ T)).real.tocsc()

@@ -7,7 +7,7 @@ import pytest
 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
-from gtsam_sdp.lowrank.polish import _gradient, _retract, polish, reduced_hessian
+from gtsam_sdp.lowrank.polish import Point, polish, reduced_hessian
 from tests import problems
 from tests.test_bound import lifted
 from tests.test_qcqp import frobenius_graph
@@ -19,15 +19,17 @@ def test_gradient_and_hessian_by_taylor_slopes(d: int) -> None:
     graph, truth = problems.small_graph(d, sigma_rotation=0.2, seed=1)
     qcqp, Y = lifted(graph, problems.optimize(graph, truth))
     rng = np.random.default_rng(0)
-    start, _ = _retract(qcqp, Y, 0.3 * rng.normal(size=len(_gradient(qcqp, Y))))
-    gradient = _gradient(qcqp, start)
+    first = Point.at(qcqp, Y)
+    start, _ = first.retract(0.3 * rng.normal(size=len(first.gradient)))
+    point = Point.at(qcqp, start)
+    gradient = point.gradient
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, start))
-    hessian = reduced_hessian(qcqp, S, start)
+    hessian = reduced_hessian(S, point.T, start.shape[1])
     direction = rng.normal(size=len(gradient))
     steps = 10.0 ** -np.arange(1, 4)
     first, second = [], []
     for step in steps:
-        _, change = _retract(qcqp, start, step * direction)
+        _, change = point.retract(step * direction)
         linear = step * gradient @ direction
         first.append(abs(change - linear))
         second.append(abs(change - linear - step**2 / 2 * direction @ (hessian @ direction)))
@@ -43,13 +45,14 @@ def test_polishing_goes_back_to_the_critical_point(d: int, size: float) -> None:
     qcqp, Y = lifted(graph, problems.optimize(graph, truth))
     best = polish(qcqp, Y, 1.0)
     rng = np.random.default_rng(0)
-    away, _ = _retract(qcqp, Y, size * rng.normal(size=len(_gradient(qcqp, Y))))
+    point = Point.at(qcqp, Y)
+    away, _ = point.retract(size * rng.normal(size=len(point.gradient)))
     back = polish(qcqp, away, qcqp.cost(Y))
     assert qcqp.violation(back.Y) < 1e-12
     assert qcqp.cost(back.Y) <= qcqp.cost(away)
     assert qcqp.cost(back.Y) == pytest.approx(qcqp.cost(best.Y), rel=1e-8)
     assert back.decrease == pytest.approx(qcqp.cost(away) - qcqp.cost(back.Y), rel=1e-6, abs=1e-9)
-    assert np.abs(_gradient(qcqp, back.Y)).max() < 1e-3
+    assert np.abs(Point.at(qcqp, back.Y).gradient).max() < 1e-3
 
 
 @pytest.mark.parametrize("d", [2, 3])
