@@ -76,6 +76,20 @@ class Solution:
     improvement: float
     relaxation: SdpSolution | None
 
+    @property
+    def advice(self) -> str:
+        """Why the values are not certified, and what to try; empty if they are."""
+        if self.certificate:
+            return ""
+        if self.relaxation is None:
+            return 'no relaxation on cliques was solved: try method="chordal", or more time'
+        if not self.relaxation.is_tight:
+            return (
+                "the relaxation is not tight here, so that the gap may be its own and the values optimal all the same: "
+                'try lift="vector"'
+            )
+        return "the relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
+
     def __str__(self) -> str:
         gain = f", {self.improvement:.6g} below the values given" if self.improvement else ""
         lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
@@ -83,6 +97,7 @@ class Solution:
             cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
             bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
             lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
+        lines += [f"  {self.advice}"] if self.advice else []
         return "\n".join(lines)
 
     __repr__ = __str__

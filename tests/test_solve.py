@@ -127,6 +127,8 @@ def test_a_graph_that_is_not_tight() -> None:
     assert solution.certificate.lower_bound <= best * (1 + 1e-9)
     assert solution.cost <= best * (1 + 1e-6)
     assert "relaxation" in [s.name for s in solution.stages]
+    if not solution.certificate:
+        assert "not tight" in str(solution)
 
 
 def test_time_limit() -> None:
@@ -135,6 +137,7 @@ def test_time_limit() -> None:
         solution = refine(graph, wrong, time_limit=limit)
         assert [s.name for s in solution.stages] == ["certify"]
         assert solution.cost == graph.error(wrong)
+        assert "more time" in str(solution)
     with pytest.raises(ValueError, match="time_limit"):
         refine(graph, wrong, time_limit=-1.0)
     stopped = refine(graph, wrong, method="chordal", time_limit=0.05)
