@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,16 +13,23 @@ import numpy as np
 from gtsam_sdp.errors import (
     InvalidGraphError,
     Offender,
-    SuspiciousInputWarning,
     UnsupportedFactorError,
     UnsupportedNoiseError,
     format_factor,
     format_key,
 )
 from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
+from gtsam_sdp.reading.checks import (
+    check_finite_costs,
+    check_finite_values,
+    check_kinds,
+    check_types,
+    on_manifold,
+    some_keys,
+    warn_of_unit_noise,
+)
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
 from gtsam_sdp.terms import Term
-from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
 from gtsam_sdp.variables import KINDS, Array, Layout, vector_at
 
 OnUnsupported = Literal["raise", "drop"]
@@ -109,7 +115,7 @@ def read(
         InvalidGraphError: missing values, wrong types, numbers that are not finite, an empty graph.
         UnsupportedFactorError, UnsupportedNoiseError: factors without a term, unless `on_unsupported` is "drop".
     """
-    _check_types(graph, values)
+    check_types(graph, values)
     if on_unsupported not in ("raise", "drop"):
         raise ValueError(f'on_unsupported must be "raise" or "drop", not {on_unsupported!r}.')
     table = _list_factors(graph)
@@ -128,14 +134,14 @@ def read(
     groups = [_group(table, layout, members) for members in sorted_factors.soft]
     hard = [_group(table, layout, members, hard=True) for members in sorted_factors.hard]
     estimate = layout.lift(values)
-    _check_finite_values(layout, estimate)
-    estimate = _on_manifold(layout, estimate)
+    check_finite_values(layout, estimate)
+    estimate = on_manifold(layout, estimate)
     for group in [*groups, *hard]:
-        _check_kinds(group, layout)
-    _warn_of_unit_noise(groups)
+        check_kinds(group, layout)
+    warn_of_unit_noise(groups)
     costs = np.fromiter((f.error(values) for f in table.factors), dtype=float)
     if not at_any_values:
-        _check_finite_costs(table, costs)
+        check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
         float(graph.error(values)), costs, on_unsupported == "drop",
@@ -153,22 +159,12 @@ def reread(
     if reading.user_factors:  # their terms depend on the values
         return read(graph, values, "drop" if reading.drops else "raise", at_any_values=at_any_values)
     estimate = reading.layout.lift(values)
-    _check_finite_values(reading.layout, estimate)
-    estimate = _on_manifold(reading.layout, estimate)
+    check_finite_values(reading.layout, estimate)
+    estimate = on_manifold(reading.layout, estimate)
     costs = np.fromiter((f.error(values) for f in reading.table.factors), dtype=float)
     if not at_any_values:
-        _check_finite_costs(reading.table, costs)
+        check_finite_costs(reading.table, costs)
     return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs)
-
-
-def _check_types(graph: object, values: object) -> None:
-    """Raises InvalidGraphError when the arguments are not a NonlinearFactorGraph and a Values."""
-    if not isinstance(graph, gtsam.NonlinearFactorGraph):
-        raise InvalidGraphError(f"graph must be a gtsam.NonlinearFactorGraph, not {type(graph).__name__}.")
-    if not isinstance(values, gtsam.Values):
-        raise InvalidGraphError(
-            f"values must be a gtsam.Values (the result of an optimizer), not {type(values).__name__}."
-        )
 
 
 def _check_droppable(table: FactorTable, offenders: Sequence[Offender]) -> None:
@@ -211,22 +207,17 @@ def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[s
     if missing:
         user = int(np.searchsorted(table.starts, np.flatnonzero(table.flat_keys == missing[0])[0], side="right")) - 1
         raise InvalidGraphError(
-            f"The values hold nothing for {_some_keys(missing)}, which {table.name(user)} needs. "
+            f"The values hold nothing for {some_keys(missing)}, which {table.name(user)} needs. "
             "Insert a value for every key of the graph, for example the result of the optimizer."
         )
     extra = sorted(given - set(keys.tolist()))
     if extra:
         raise InvalidGraphError(
-            f"No factor of the graph holds {_some_keys(extra)}, which the values have. "
+            f"No factor of the graph holds {some_keys(extra)}, which the values have. "
             "Erase these keys from a copy of the values, or add the factors that were meant for them."
         )
     kinds, lengths = _kinds(keys.tolist(), values)
     return keys, kinds, lengths
-
-
-def _some_keys(keys: Sequence[int]) -> str:
-    named = ", ".join(format_key(k) for k in keys[:5])
-    return f"{named} and {len(keys) - 5} more keys" if len(keys) > 5 else named
 
 
 def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
@@ -358,77 +349,3 @@ def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool =
             "type). Give it finite, positive sigmas, or a Constrained model if it is meant to be hard."
         )
     return group
-
-
-def _check_kinds(group: FactorGroup, layout: Layout) -> None:
-    expected = ADAPTERS[group.type_name].kinds
-    kinds = np.array(layout.kinds)
-    dimension = group.information.shape[1]
-    for slot, kind in enumerate(expected):
-        wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
-        if len(wrong):
-            k = wrong[0]
-            raise InvalidGraphError(
-                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a {kind} at "
-                f"{format_key(int(group.keys[k, slot]))}, where the values hold a {kinds[group.numbers[k, slot]]}."
-            )
-        lengths = layout.lengths[group.numbers[:, slot]]
-        wrong = np.flatnonzero(lengths != dimension) if kind == "Vector" else wrong
-        if len(wrong):
-            k = wrong[0]
-            raise InvalidGraphError(
-                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a vector of {dimension} "
-                f"numbers at {format_key(int(group.keys[k, slot]))}, where the values hold one of {lengths[k]}."
-            )
-
-
-def _check_finite_values(layout: Layout, estimate: Array) -> None:
-    bad = np.flatnonzero(~np.isfinite(estimate).all(axis=1))
-    if len(bad):
-        keys = [int(layout.keys[n]) for n in dict.fromkeys(layout.row_variable[bad].tolist())]
-        raise InvalidGraphError(
-            f"The values of {_some_keys(keys)} are not finite. Optimise from a finite start, or repair them."
-        )
-
-
-def _on_manifold(layout: Layout, estimate: Array) -> Array:
-    """The estimate with rotations put back on SO(d); refuses what is no rotation."""
-    if not len(layout.blocks):
-        return estimate
-    at = layout.blocks[:, None] + np.arange(layout.space.rows)
-    rotations, off = layout.space.refine_rotations(estimate[at])
-    bad = np.flatnonzero(off > MANIFOLD_TOLERANCE)
-    if len(bad):
-        keys = layout.keys[layout.row_variable[layout.blocks[bad]]].tolist()
-        raise InvalidGraphError(
-            f"The values of {_some_keys(keys)} hold matrices that are no rotations "
-            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), "
-            "then optimise and certify."
-        )
-    estimate[at] = rotations
-    return estimate
-
-
-def _check_finite_costs(table: FactorTable, costs: Array) -> None:
-    bad = np.flatnonzero(~np.isfinite(costs))
-    if len(bad):
-        hard = table.types[int(bad[0])].startswith("NonlinearEquality")
-        what = "is violated by the values" if hard else "has a cost that is not finite at the values"
-        advice = "Certify values that satisfy it." if hard else "Its measurement or its noise may not be finite."
-        raise InvalidGraphError(f"{table.name(int(bad[0]))} {what}. {advice}")
-
-
-def _warn_of_unit_noise(groups: Sequence[FactorGroup]) -> None:
-    for group in groups:
-        dimension = ADAPTERS[group.type_name].unit_dimension
-        if dimension is None or group.information.shape[1] != dimension:
-            continue
-        unit = [f for f in group.factors if f.noiseModel().isUnit()]
-        if unit:
-            warnings.warn(
-                f"{len(unit)} {group.type_name} have unit noise. GTSAM silently replaces anisotropic noise models of "
-                f"the tangent dimension by unit noise of dimension {dimension}; the certificate is for what the "
-                f"factors hold. Pass a model of dimension {dimension} if unit noise was not meant.",
-                SuspiciousInputWarning,
-                stacklevel=5,
-            )

@@ -1,0 +1,112 @@
+"""Checks of what was read, with messages that name factors and keys."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.errors import InvalidGraphError, SuspiciousInputWarning, format_factor, format_key
+from gtsam_sdp.factors.registry import ADAPTERS, FactorGroup
+from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
+from gtsam_sdp.variables import Array, Layout
+
+if TYPE_CHECKING:
+    from gtsam_sdp.reading.graph import FactorTable
+
+
+def check_types(graph: object, values: object) -> None:
+    """Raises InvalidGraphError when the arguments are not a NonlinearFactorGraph and a Values."""
+    if not isinstance(graph, gtsam.NonlinearFactorGraph):
+        raise InvalidGraphError(f"graph must be a gtsam.NonlinearFactorGraph, not {type(graph).__name__}.")
+    if not isinstance(values, gtsam.Values):
+        raise InvalidGraphError(
+            f"values must be a gtsam.Values (the result of an optimizer), not {type(values).__name__}."
+        )
+
+
+def check_kinds(group: FactorGroup, layout: Layout) -> None:
+    """Raises InvalidGraphError where the values of factors' keys have another type or length."""
+    expected = ADAPTERS[group.type_name].kinds
+    kinds = np.array(layout.kinds)
+    dimension = group.information.shape[1]
+    for slot, kind in enumerate(expected):
+        wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
+        if len(wrong):
+            k = wrong[0]
+            raise InvalidGraphError(
+                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a {kind} at "
+                f"{format_key(int(group.keys[k, slot]))}, where the values hold a {kinds[group.numbers[k, slot]]}."
+            )
+        lengths = layout.lengths[group.numbers[:, slot]]
+        wrong = np.flatnonzero(lengths != dimension) if kind == "Vector" else wrong
+        if len(wrong):
+            k = wrong[0]
+            raise InvalidGraphError(
+                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a vector of {dimension} "
+                f"numbers at {format_key(int(group.keys[k, slot]))}, where the values hold one of {lengths[k]}."
+            )
+
+
+def check_finite_values(layout: Layout, estimate: Array) -> None:
+    """Raises InvalidGraphError where values are not finite."""
+    bad = np.flatnonzero(~np.isfinite(estimate).all(axis=1))
+    if len(bad):
+        keys = [int(layout.keys[n]) for n in dict.fromkeys(layout.row_variable[bad].tolist())]
+        raise InvalidGraphError(
+            f"The values of {some_keys(keys)} are not finite. Optimise from a finite start, or repair them."
+        )
+
+
+def on_manifold(layout: Layout, estimate: Array) -> Array:
+    """The estimate with rotations put back on SO(d); refuses what is no rotation."""
+    if not len(layout.blocks):
+        return estimate
+    at = layout.blocks[:, None] + np.arange(layout.space.rows)
+    rotations, off = layout.space.refine_rotations(estimate[at])
+    bad = np.flatnonzero(off > MANIFOLD_TOLERANCE)
+    if len(bad):
+        keys = layout.keys[layout.row_variable[layout.blocks[bad]]].tolist()
+        raise InvalidGraphError(
+            f"The values of {some_keys(keys)} hold matrices that are no rotations "
+            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), "
+            "then optimise and certify."
+        )
+    estimate[at] = rotations
+    return estimate
+
+
+def check_finite_costs(table: FactorTable, costs: Array) -> None:
+    """Raises InvalidGraphError where a factor has no finite cost at the values."""
+    bad = np.flatnonzero(~np.isfinite(costs))
+    if len(bad):
+        hard = table.types[int(bad[0])].startswith("NonlinearEquality")
+        what = "is violated by the values" if hard else "has a cost that is not finite at the values"
+        advice = "Certify values that satisfy it." if hard else "Its measurement or its noise may not be finite."
+        raise InvalidGraphError(f"{table.name(int(bad[0]))} {what}. {advice}")
+
+
+def warn_of_unit_noise(groups: Sequence[FactorGroup]) -> None:
+    """Warns where GTSAM may have replaced a noise model by unit noise."""
+    for group in groups:
+        dimension = ADAPTERS[group.type_name].unit_dimension
+        if dimension is None or group.information.shape[1] != dimension:
+            continue
+        unit = [f for f in group.factors if f.noiseModel().isUnit()]
+        if unit:
+            warnings.warn(
+                f"{len(unit)} {group.type_name} have unit noise. GTSAM silently replaces anisotropic noise models of "
+                f"the tangent dimension by unit noise of dimension {dimension}; the certificate is for what the "
+                f"factors hold. Pass a model of dimension {dimension} if unit noise was not meant.",
+                SuspiciousInputWarning,
+                stacklevel=5,
+            )
+
+
+def some_keys(keys: Sequence[int]) -> str:
+    """The first keys of a list, by name, and how many more there are."""
+    named = ", ".join(format_key(k) for k in keys[:5])
+    return f"{named} and {len(keys) - 5} more keys" if len(keys) > 5 else named
