@@ -123,12 +123,8 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
         b[variables] = group.objective
     weights = np.ones(int(starts[-1]))
     own = slice(0, int(starts[len(costs)]))
-    forms = lift.stiffness_forms if len(tree.cliques) >= _MANY_CLIQUES else None
-    if forms is not None:
-        known = all(new is old for new, old in zip(forms, lift.forms, strict=True))
-        stiff = costs if known else clique_costs(lift, forms, tree, coordinates)
-        sides = _stiffness([scale * cost for cost in stiff], links)
-        weights[own] = np.concatenate([_balance(side) if len(side) else np.ones(1) for side in sides])
+    if len(tree.cliques) >= _MANY_CLIQUES and (forms := lift.stiffness_forms) is not None:
+        weights[own] = _weights(lift, forms, tree, coordinates, links, costs, scale)
     c = np.zeros(len(weights))
     # an empty clique becomes the block 1 >= 0
     c[own] = np.concatenate([svec(scale * cost) if len(cost) else np.ones(1) for cost in costs]) * weights[own]
@@ -165,6 +161,22 @@ def _link(lift: Lift, tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]
             own, above = (lift.real_map(coordinates[k].map_to(part), part, coordinates[k]) for k in (c, clique.parent))
             links.append(_Link(c, clique.parent, own, above))
     return links
+
+
+def _weights(
+    lift: Lift,
+    forms: Sequence[Forms],
+    tree: CliqueTree,
+    coordinates: Sequence[CliqueCoordinates],
+    links: Sequence[_Link],
+    costs: list[Array],
+    scale: float,
+) -> Array:
+    """Weights of the svecs of all cliques that balance soft and stiff ones; `costs` are used where they are convex."""
+    known = all(new is old for new, old in zip(forms, lift.forms, strict=True))
+    stiff = costs if known else clique_costs(lift, forms, tree, coordinates)
+    sides = _stiffness([scale * cost for cost in stiff], links)
+    return np.concatenate([_balance(side) if len(side) else np.ones(1) for side in sides])
 
 
 def _stiffness(costs: list[Array], links: Sequence[_Link]) -> list[Array]:

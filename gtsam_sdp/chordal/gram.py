@@ -94,10 +94,8 @@ class GramLift(Lift):
     def _is_plane(self) -> bool:
         return self.layout.space.dimension == 2
 
-    def tree(self, ordering: OrderingChoice | CliqueTree) -> CliqueTree:
+    def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques of the graph's variables, the world frame among them."""
-        if isinstance(ordering, CliqueTree):
-            return ordering
         return CliqueTree.build(variable_groups(self.forms, self.owner), self.layout, ordering)
 
     def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int, bool]:

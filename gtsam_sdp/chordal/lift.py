@@ -94,7 +94,7 @@ class Lift(ABC):
         """Columns of the lifted matrix."""
 
     @abstractmethod
-    def tree(self, ordering: OrderingChoice | CliqueTree) -> CliqueTree:
+    def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques."""
 
     @abstractmethod

@@ -145,10 +145,8 @@ class VectorLift(Lift):
             Q, math.fsum(np.concatenate([b.constant for b in self.terms]).tolist()), self.rows, constraints
         )
 
-    def tree(self, ordering: OrderingChoice | CliqueTree) -> CliqueTree:
+    def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques of the variables that are not held, each with the world frame (h) added."""
-        if isinstance(ordering, CliqueTree):
-            return ordering
         world = len(self.layout.keys)
         groups = [tuple(v for v in group if v != world) for group in variable_groups(self.forms, self.owner)]
         groups = [group for group in groups if group]
