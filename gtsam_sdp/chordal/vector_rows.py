@@ -78,7 +78,9 @@ class VectorRows:
         wide_sizes = entry_sizes(sizes * unknown[:, None], coefficients, self.d)
         held = np.repeat(self.fixed[rows], self.d, axis=1)
         at_estimate = np.where(held, self.values[rows].reshape(len(rows), -1), 0.0)
-        constant = (wide @ at_estimate[:, :, None], wide_sizes @ np.abs(at_estimate)[:, :, None])
+        # a frame that is held is a rotation up to the rounding of 1, whatever the size of its entries
+        size_at_estimate = np.where(np.isin(at_estimate, (0.0, 1.0, -1.0)), np.abs(at_estimate), 1.0)
+        constant = (wide @ at_estimate[:, :, None], wide_sizes @ size_at_estimate[:, :, None])
         return (
             np.append(self.entries(rows), np.full((len(rows), 1), self.h), axis=1),
             np.append(wide * ~held[:, None], constant[0], axis=2),
