@@ -11,6 +11,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp import SdpSolution, relax
+from gtsam_sdp.backends.clarabel_ import ClarabelBackend
 from tests import problems
 from tests.benchmarks import common
 from tests.benchmarks.relaxation.apart import Outcome, run_apart
@@ -102,9 +103,12 @@ def _run(solution: SdpSolution, made: float) -> Run:
 
 
 def solve_monolithic(dimension: int, count: int, time_limit: float | None) -> Run:
-    """The plain Gram lift on one clique of all poses."""
+    """The plain Gram lift on one clique of all poses, given to the solver even if it is predicted not to fit."""
     graph, truth = (plane_ring if dimension == 2 else problems.joined_ring)(count)
-    return _run(relax(graph, truth, tighten=False).monolithic().solve(time_limit=time_limit), 0.0)
+    problem = relax(graph, truth, tighten=False).monolithic().conic
+    result = ClarabelBackend().solve(problem, tolerance=1e-9, time_limit=time_limit, verbose=False)
+    objective = result.objective / problem.scale + problem.offset
+    return Run(result.message, objective, result.iterations, 0.0, result.seconds)
 
 
 def published_problem(count: int) -> PublishedProblem:
@@ -222,7 +226,7 @@ def _ratio(outcome: Outcome[Run], ours: Run) -> str:
     """The ratio, or a lower bound of it and what as many iterations as ours would take."""
     run = outcome.value
     if run is None:
-        return f"> {outcome.seconds / ours.solving:.0f}"
+        return "-"
     ratio = run.solving / ours.solving
     if run.message == "Solved":
         return f"{ratio:.0f}"
