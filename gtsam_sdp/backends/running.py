@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -24,13 +23,28 @@ def run_interruptible(work: Callable[[threading.Event], T]) -> T:
     Raises:
         KeyboardInterrupt: Ctrl-C; whatever `work` raises.
     """
-    stop = threading.Event()
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="gtsam_sdp solver") as executor:
+    stop, ended = threading.Event(), threading.Event()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
         try:
-            future = executor.submit(work, stop)
-            while not future.done():
-                wait([future], timeout=_SECONDS_BETWEEN_LOOKS)
-            return future.result()
-        except BaseException:  # a handler of another signal may raise what it likes
-            stop.set()
-            raise
+            results.append(work(stop))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, name="gtsam_sdp solver")
+    try:
+        thread.start()
+        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+            pass
+    except BaseException:  # a handler of another signal may raise what it likes
+        stop.set()
+        if thread.ident is not None:  # it runs already, even if `start` was interrupted
+            ended.wait()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

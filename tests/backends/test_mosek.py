@@ -164,7 +164,6 @@ def test_mosek_is_told_to_stop_at_an_interrupt(monkeypatch: pytest.MonkeyPatch) 
     def optimize(task: Any) -> Any:
         ask = callbacks[0]
         answers.append(ask(MOSEK.callbackcode.intpnt, [], [], []))
-        time.sleep(0.3)  # the main thread waits by now: nobody presses Ctrl-C while a thread is being started
         signal.raise_signal(signal.SIGINT)
         deadline = time.monotonic() + 20
         while not (answer := ask(MOSEK.callbackcode.intpnt, [], [], [])) and time.monotonic() < deadline:

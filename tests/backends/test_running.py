@@ -34,6 +34,21 @@ def test_interrupt_sets_stop_and_waits_for_the_solver() -> None:
     assert ended == [True]
 
 
+def test_an_interrupt_while_the_thread_starts() -> None:
+    """However early Ctrl-C comes, the solver has stopped when the interrupt goes on."""
+    for _ in range(20):
+        ended: list[bool] = []
+
+        def work(stop: threading.Event, ended: list[bool] = ended) -> None:
+            signal.raise_signal(signal.SIGINT)
+            assert stop.wait(20)
+            ended.append(True)
+
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptible(work)
+        assert ended == [True]
+
+
 def test_errors_of_the_solver_come_through() -> None:
     def work(stop: threading.Event) -> None:
         raise LicenseError("none")
