@@ -25,12 +25,15 @@ class CliqueCoordinates:
         basis: W, (r, m).
         inverse: a left inverse of W, (m, r).
         turning: how many of the first coordinates are rows that keep their scale.
+        movable: sets of rows, by place, that are known better relative to each other than as a whole: positions that
+            may be shifted, or whose clique is far from what is known of the world.
     """
 
     rows: Array
     basis: Array
     inverse: Array
     turning: int
+    movable: tuple[Array, ...] = ()
 
     @property
     def size(self) -> int:
@@ -71,8 +74,10 @@ class CoordinateMaker:
         labels = self.shiftable[moving]
         places = np.arange(len(turning), len(rows))
         kept = np.ones(len(rows), dtype=bool)
+        movable = []
         for label in dict.fromkeys(labels.tolist()):
             members = places[labels == label]
+            movable += [members] if label >= 0 or not is_world else []
             if label >= 0:
                 self._count_from_first(basis, inverse, rows, members)
                 kept[members[0]] = False
@@ -81,7 +86,7 @@ class CoordinateMaker:
             else:  # far from what is known of the world only the first position is known no better than the map
                 self._count_from_frame(basis, inverse, rows, members[:1], frame, extent)
                 self._count_from_first(basis, inverse, rows, members)
-        return CliqueCoordinates(rows, basis[:, kept], inverse[kept], len(turning))
+        return CliqueCoordinates(rows, basis[:, kept], inverse[kept], len(turning), tuple(movable))
 
     def _count_from_first(self, basis: Array, inverse: Array, rows: Array, members: Array) -> None:
         """t = t_first + extent t'."""

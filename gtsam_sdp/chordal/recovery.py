@@ -57,24 +57,20 @@ def _procrustes(moving: Array, target: Array) -> Array:
 
 
 def _put(rows: Array, known: Array, coordinates: CliqueCoordinates, factor: Array) -> None:
-    """Writes a clique's rows; those known up to a common shift are shifted to meet what is known already."""
+    """Writes a clique's rows; sets that may be moved as a whole are moved to meet what is known of them already.
+
+    Positions are counted from frames as they are known, not as the factor has them: an arm of a hundred metres would
+    turn a small error of alignment into a large one, which the next clique would be aligned to.
+    """
     at = coordinates.rows
+    frames = at[: coordinates.turning]
+    factor = factor.copy()
+    factor[: coordinates.turning][known[frames]] = rows[frames[known[frames]]]
     values = coordinates.basis @ factor
-    moved = _shift_sets(coordinates)
-    for members in moved:
+    for members in coordinates.movable:
         shared = members[known[at[members]]]
         if len(shared):
             values[members] += (rows[at[shared]] - values[shared]).mean(axis=0)
     new = ~known[at]
     rows[at[new]] = values[new]
     known[at] = True
-
-
-def _shift_sets(coordinates: CliqueCoordinates) -> list[Array]:
-    """Sets of rows that coordinates give up to a common shift: a row without coordinates, and those counted from it."""
-    sets = []
-    for first in np.flatnonzero(~coordinates.basis.any(axis=1)):
-        counted = np.flatnonzero(coordinates.inverse[:, first] != 0)
-        members = [first, *(int(np.flatnonzero(coordinates.basis[:, column])[0]) for column in counted)]
-        sets.append(np.array(members))
-    return sets
