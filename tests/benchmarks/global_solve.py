@@ -125,7 +125,7 @@ def log_map_rows(folder: Path, names: Sequence[str]) -> list[list[str]]:
 
 TEXT = """# Benchmarks of the global solve
 
-Made by `python -m tests.benchmarks.global_solve FOLDER`. Machine: {machine}. Single runs.
+Made by `python -m tests.benchmarks.global_solve FOLDER --files {files}`. Machine: {machine}. Single runs.
 
 ## Chordal cost, from no start and from random poses
 
@@ -156,7 +156,8 @@ def main() -> None:
         ["file", "status", "cost", "cost / best known - 1", "gap", "found by", "seconds"],
         log_map_rows(arguments.folder, arguments.files),
     )
-    arguments.write.write_text(TEXT.format(machine=common.machine(), chordal=chordal, log_map=log_map))
+    text = TEXT.format(machine=common.machine(), files=" ".join(arguments.files), chordal=chordal, log_map=log_map)
+    arguments.write.write_text(text)
 
 
 if __name__ == "__main__":
