@@ -15,12 +15,10 @@ import numpy as np
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.chordal.conic import ConicProblem, build_conic
 from gtsam_sdp.chordal.gram import GramLift
-from gtsam_sdp.chordal.lift import Lift
 from gtsam_sdp.chordal.recovery import clique_matrices
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.chordal.vector import VectorLift, VectorQcqp, is_better_than_gram
-from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
@@ -84,7 +82,7 @@ class Relaxation:
             lift, R R^T = I and cross products in the vector lift.
     """
 
-    lift: Lift
+    lift: GramLift | VectorLift
     tree: CliqueTree
     tighten: bool
 
@@ -112,7 +110,7 @@ class Relaxation:
         return cls._ordered(GramLift.build(reading, terms), tighten, ordering)
 
     @classmethod
-    def _ordered(cls, lift: Lift, tighten: bool, ordering: OrderingChoice) -> Relaxation:
+    def _ordered(cls, lift: GramLift | VectorLift, tighten: bool, ordering: OrderingChoice) -> Relaxation:
         """The relaxation on the cliques of an ordering; "auto" takes the cheaper of METIS and COLAMD."""
         if ordering != "auto":
             return cls(lift, lift.tree(ordering), tighten)
@@ -124,13 +122,10 @@ class Relaxation:
         """The graph and values as arrays."""
         return self.lift.reading
 
-    @cached_property
+    @property
     def qcqp(self) -> Qcqp | VectorQcqp:
         """The lifted problem, positions counted from the values."""
-        if isinstance(self.lift, VectorLift):
-            return self.lift.qcqp
-        coordinates = centred_coordinates(self.reading, self.lift.terms)
-        return Qcqp.assemble(self.lift.terms, self.reading.layout, coordinates)
+        return self.lift.qcqp
 
     @cached_property
     def conic(self) -> ConicProblem:

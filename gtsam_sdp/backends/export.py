@@ -30,9 +30,7 @@ def write_sdpa(problem: ConicProblem, path: str | Path) -> None:
     """
     block, row, column, variable, value = _entries(problem)
     with Path(path).open("w", encoding="ascii", newline="\n") as file:
-        file.write(
-            f'"gtsam_sdp: scale {problem.scale:.17g} offset {problem.offset:.17g}; cost = offset - min / scale\n'
-        )
+        file.write(f'"gtsam_sdp: {_scaling(problem)}; cost = offset - min / scale\n')
         file.write(f"{len(problem.b)}\n{len(problem.sizes)}\n")
         file.write(" ".join(map(str, problem.sizes.tolist())) + "\n")
         file.write(" ".join(f"{-v + 0.0:.17g}" for v in problem.b.tolist()) + "\n")
@@ -54,9 +52,7 @@ def write_cbf(problem: ConicProblem, path: str | Path) -> None:
     constant = variable < 0
     count, objective = len(problem.b), np.flatnonzero(problem.b)
     with Path(path).open("w", encoding="ascii", newline="\n") as file:
-        file.write(
-            f"# gtsam_sdp: scale {problem.scale:.17g} offset {problem.offset:.17g}; cost = max / scale + offset\n"
-        )
+        file.write(f"# gtsam_sdp: {_scaling(problem)}; cost = max / scale + offset\n")
         file.write(f"VER\n1\n\nOBJSENSE\nMAX\n\nVAR\n{count} 1\nF {count}\n\nPSDCON\n{len(problem.sizes)}\n")
         file.write("\n".join(map(str, problem.sizes.tolist())) + "\n")
         file.write(f"\nOBJACOORD\n{len(objective)}\n")

@@ -245,6 +245,11 @@ class GramLift(Lift):
         closed = [_polished_bound(*point) for point in ((qcqp, reduced), self._centred(self.reading.estimate))]
         return max(solved, *closed, key=lambda bound: bound.value), qcqp.term_size(reduced)
 
+    @cached_property
+    def qcqp(self) -> Qcqp:
+        """The lifted problem, positions counted from the values given."""
+        return self._centred(self.reading.estimate)[0]
+
     def _centred(self, Y: Array) -> tuple[Qcqp, Array]:
         """The lifted problem in coordinates centred at a point, and the point in them."""
         coordinates = centred_coordinates(replace(self.reading, estimate=Y), self.terms)

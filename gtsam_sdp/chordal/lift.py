@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import gtsam
 import numpy as np
 
 from gtsam_sdp.bound import VerifiedBound
@@ -135,10 +134,6 @@ class Lift(ABC):
     @abstractmethod
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The bound that multipliers y prove, and the size of the terms; Y is a point near the optimum."""
-
-    def unlift(self, Y: Array) -> gtsam.Values:
-        """Values of raw rows."""
-        return self.layout.unlift(Y)
 
 
 def best_factor(matrix: Array, rank: int) -> tuple[Array, float]:

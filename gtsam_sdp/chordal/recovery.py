@@ -29,24 +29,20 @@ def recover_rows(lift: Lift, problem: ConicProblem, z: Array) -> tuple[Array, Ar
     """
     cliques = problem.tree.cliques
     ratios = np.ones(len(cliques))
-    rows: Array | None = None
+    rows = np.zeros((lift.size, lift.columns), dtype=problem.coordinates[0].basis.dtype)
     known = np.zeros(lift.size, dtype=bool)
     for k, matrix in enumerate(clique_matrices(problem, z)):
         coordinates, clique = problem.coordinates[k], cliques[k]
         if not coordinates.size:  # positions that nothing but each other is counted from: all at the first
-            rows = np.zeros((lift.size, lift.columns), dtype=coordinates.basis.dtype) if rows is None else rows
             _put(rows, known, coordinates, np.zeros((0, lift.columns)))
             continue
         candidates, ratios[k] = lift.factors(matrix, coordinates)
-        if rows is None:
-            rows = np.zeros((lift.size, lift.columns), dtype=candidates[0].dtype)
         if clique.separator:
             part = lift.coordinates(clique.separator)
             target, shared = part.inverse @ rows[part.rows], coordinates.map_to(part)
             candidates = [factor @ _procrustes(shared @ factor, target) for factor in candidates]
             candidates.sort(key=lambda factor: float(np.linalg.norm(shared @ factor - target)))
         _put(rows, known, coordinates, candidates[0])
-    assert rows is not None, "a tree without cliques"
     return rows, ratios
 
 

@@ -211,10 +211,9 @@ class VectorLift(Lift):
         parameters = problem.parameters(y, _ROTATIONS)
         group = problem.groups[_ROTATIONS]
         slack = lift._slack(float(problem.parameters(y, _SCALE)[0, 0]), group.rows, group.entries, parameters)
-        kept = lift._kept
-        bound = prove_bound(slack, lift.rows.lift(Y)[kept, None])
-        lengths = np.abs(lift.rows.lift(Y)[kept])
-        return bound, float(lengths @ (slack.magnitude @ lengths)) + abs(problem.offset)
+        point = lift.rows.lift(Y)[lift._kept]
+        lengths = np.abs(point)
+        return prove_bound(slack, point[:, None]), float(lengths @ (slack.magnitude @ lengths)) + abs(problem.offset)
 
     @cached_property
     def _kept(self) -> Array:
