@@ -18,14 +18,22 @@ from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import GtsamSdpError, InvalidTermError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.lowrank.polish import polish
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import percent
 from gtsam_sdp.terms import Exactness, Terms
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, NOISE_FLOOR, POLISHING_GAIN, TERM_VIOLATION, ZERO_COST
+from gtsam_sdp.tolerances import (
+    FAR_FROM_OPTIMUM,
+    NOISE_FLOOR,
+    POLISH_DECREASE,
+    POLISHING_GAIN,
+    TERM_VIOLATION,
+    ZERO_COST,
+)
 from gtsam_sdp.variables import Array
 
 Method = Literal["auto", "multipliers", "chordal"]
@@ -88,9 +96,13 @@ def certify_reading(
     *,
     tolerance: float,
     backend: BackendChoice | None = None,
+    terms: Sequence[Terms] | None = None,
 ) -> Certificate:
-    """`certify` of a graph that was read already; with a backend the multipliers come from the relaxation."""
-    terms = build_terms(reading)
+    """`certify` of a graph that was read already, with its terms if they are known.
+
+    With a backend the multipliers come from the relaxation.
+    """
+    terms = build_terms(reading) if terms is None else terms
     table = _factor_terms(reading, terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
     if not terms:
@@ -129,7 +141,7 @@ def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock:
     to_gain = lifted - bound.value - bound.rounding
     if to_gain <= POLISHING_GAIN * max(cost - bound.value, tolerance * scale) < math.inf:
         return _Evidence(bound, size, "multipliers")
-    polished = polish(qcqp, Y, scale)
+    polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
     better = verify_bound(qcqp, closed_form_multipliers(qcqp, polished.Y), polished.Y)
     clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Literal
 
 import gtsam
@@ -20,16 +21,22 @@ from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
-from gtsam_sdp.start import chordal_start, with_hard_values, zero_values
-from gtsam_sdp.terms import Exactness, Terms
+from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
+from gtsam_sdp.terms import Exactness, Terms, are_exact
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
+from gtsam_sdp.variables import Array
 
 SolveMethod = Literal["auto", "local", "staircase", "chordal"]
+
+_DESCENT = 1e-8
+"""Relative decrease of the cost at which a descent from the chordal initialisation ends."""
 
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
@@ -178,6 +185,7 @@ class Search:
     proof: Proof | None = None
     relaxation: SdpSolution | None = None
     reading: Reading | None = None
+    exact_terms: Sequence[Terms] | None = None
 
     @property
     def best(self) -> Certificate:
@@ -212,7 +220,9 @@ class Search:
         """Certifies values, and keeps them if they are the best."""
         began = time.perf_counter()
         reading = self._read(values)
-        certificate = certify_reading(self.graph, values, reading, Clock(), tolerance=self.options.tolerance)
+        certificate = certify_reading(
+            self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
+        )
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
         self._keep(Proof(certificate.lower_bound, certificate.shift, certificate.rounding, certificate.method))
         if method == "given":
@@ -233,18 +243,68 @@ class Search:
         self._record(name, began, self.graph.error(found), -math.inf, f"from {cost:.6g}{note}")
         self.judge(found, "certify", method)
 
-    def start_without_values(self) -> None:
-        """Optimises from the chordal initialisation."""
-        began = time.perf_counter()
-        start = chordal_start(self.reading or self._read(zero_values(self.graph), at_any_values=True))
-        self._record("chordal initialisation", began, self.graph.error(start), -math.inf, "")
-        self.optimise(start, "optimise", "chordal initialisation")
+    def solve(self, initial: gtsam.Values | None) -> Solution:
+        """The whole ladder, from values or none."""
+        for start in self._starts(initial):
+            if self.certificate is None or (not self.best and self.remaining > 0):
+                start()
+        return self.climb()
 
-    def climb(self, *, initial_given: bool) -> Solution:
-        """The rungs after the first, as far as they are needed."""
-        method = self.options.method
-        if not self.best and method == "auto" and initial_given and self.remaining > 0:
+    def refine(self, values: gtsam.Values) -> Solution:
+        """The whole ladder, as far as the values given are not good enough."""
+        self.judge(values, "certify", "given")
+        if self.far_from_optimum:
+            self.optimise(values, "optimise", "local")
+        if not self.best and self.options.method == "auto" and self.remaining > 0:
             self.start_without_values()
+        return self.climb()
+
+    def _starts(self, initial: gtsam.Values | None) -> Sequence[Callable[[], None]]:
+        """Local optimisations from the values given and from the chordal initialisation, the lower cost first."""
+        if initial is None:
+            return (self.start_without_values,)
+        given = partial(self.optimise, initial, "optimise", "local")
+        if self.options.method != "auto" or self.remaining <= 0:
+            return (given,)
+        self._read(initial, at_any_values=True)
+        self.given_cost = self.graph.error(initial)
+        starts = (given, self.start_without_values)
+        return starts if self.given_cost < self._initialisation[1] else starts[::-1]
+
+    @cached_property
+    def _initialisation(self) -> tuple[ChordalStart, float]:
+        """The chordal initialisation and its cost."""
+        began = time.perf_counter()
+        reading = self.reading or self._read(zero_values(self.graph), at_any_values=True)
+        start = ChordalStart.build(reading, self._terms(reading, at_measurements=True))
+        if self.exact_terms and start.quadratic is not None:
+            cost = start.quadratic.qcqp.cost(start.Y)
+        else:
+            cost = float(self.graph.error(start.values(start.Y)))
+        self._record("chordal initialisation", began, cost, -math.inf, "")
+        return start, cost
+
+    def start_without_values(self) -> None:
+        """Optimises from the chordal initialisation: in the lifted problem, and the graph itself where they differ."""
+        start, cost = self._initialisation
+        began = time.perf_counter()
+        values = start.values(self._descend(start.quadratic, start.Y))
+        descended = self.graph.error(values)
+        self._record("descent", began, descended, -math.inf, f"from {cost:.6g}")
+        if self.exact_terms:
+            self.judge(values, "certify", "chordal initialisation")
+        if not self.exact_terms or self.far_from_optimum:
+            values = values if descended <= cost else start.values(start.Y)
+            self.optimise(values, "optimise", "chordal initialisation")
+
+    def _descend(self, quadratic: Quadratic | None, Y: Array) -> Array:
+        """A local minimum of the lifted cost."""
+        if quadratic is None:
+            return Y
+        return descend(quadratic, Y, _DESCENT, ends=time.perf_counter() + self.remaining).Y
+
+    def climb(self) -> Solution:
+        """The global methods, as far as they are needed, and the solution."""
         for rung in self._rungs():
             if not self.best and self.remaining > 0:
                 rung()
@@ -286,7 +346,16 @@ class Search:
         """The graph at the best values, and its terms."""
         assert self.values is not None
         reading = self._read(self.values)
-        return reading, build_terms(reading, at_measurements=at_measurements)
+        return reading, self._terms(reading, at_measurements=at_measurements)
+
+    def _terms(self, reading: Reading, *, at_measurements: bool) -> Sequence[Terms]:
+        """The terms of the graph; those that do not depend on the values are built once."""
+        if self.exact_terms is not None:
+            return self.exact_terms
+        terms = build_terms(reading, at_measurements=at_measurements)
+        if not reading.user_factors and are_exact(terms):
+            self.exact_terms = terms
+        return terms
 
     def _climb_staircase(self) -> None:
         """The staircase with terms that touch each cost at zero error, then at better and better values."""
@@ -305,7 +374,8 @@ class Search:
         qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
-        climbed = climb(qcqp, Y, max_columns=columns, seconds=self.remaining, seed=self.options.seed)
+        quadratic = Quadratic(qcqp)
+        climbed = climb(quadratic, Y, max_columns=columns, seconds=self.remaining, seed=self.options.seed)
         flat = rounded(qcqp, climbed.Y)
         bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
         values = qcqp.unlift(flat)

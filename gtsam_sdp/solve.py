@@ -49,11 +49,7 @@ def solve(
     """
     search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
     with showing_progress(verbose):
-        if initial is None:
-            search.start_without_values()
-        else:
-            search.optimise(initial, "optimise", "local")
-        return search.climb(initial_given=initial is not None)
+        return search.solve(initial)
 
 
 def refine(
@@ -81,7 +77,4 @@ def refine(
     """
     search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
     with showing_progress(verbose):
-        search.judge(values, "certify", "given")
-        if search.far_from_optimum:
-            search.optimise(values, "optimise", "local")
-        return search.climb(initial_given=True)
+        return search.refine(values)

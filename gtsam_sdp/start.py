@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gtsam
@@ -13,9 +14,11 @@ from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.factors.registry import ADAPTERS
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read
-from gtsam_sdp.terms import convex
+from gtsam_sdp.terms import Terms, are_exact, convex
+from gtsam_sdp.variables import Array
 
 
 def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
@@ -25,24 +28,45 @@ def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
-    return chordal_start(read(graph, zero_values(graph), "raise", at_any_values=True))
+    reading = read(graph, zero_values(graph), "raise", at_any_values=True)
+    start = ChordalStart.build(reading, build_terms(reading, at_measurements=True))
+    return start.values(start.Y)
 
 
-def chordal_start(reading: Reading) -> gtsam.Values:
-    """Chordal initialisation of a graph that was read; what its values are does not matter."""
-    count = reading.layout.space.rows
-    origin = np.zeros_like(reading.estimate)
-    origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
-    reading = with_hard_values(replace(reading, estimate=origin))
-    terms = build_terms(reading, at_measurements=True)
-    if not terms:
-        return reading.layout.unlift(reading.estimate)
-    terms = [convex(batch, reading.layout.space.rows) for batch in terms]
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-    try:
-        return qcqp.unlift(chordal_initialisation(qcqp))
-    except np.linalg.LinAlgError:
-        return reading.layout.unlift(reading.estimate)
+@dataclass(frozen=True)
+class ChordalStart:
+    """The lifted cost with terms that depend on no values, and its chordal initialisation.
+
+    Attributes:
+        reading: the graph; what its values are does not matter.
+        quadratic: the lifted cost, None for a graph without soft factors.
+        Y: the initialisation, (n, rank).
+    """
+
+    reading: Reading
+    quadratic: Quadratic | None
+    Y: Array
+
+    @classmethod
+    def build(cls, reading: Reading, terms: Sequence[Terms]) -> ChordalStart:
+        """From terms at the measurements; log-map terms are made convex."""
+        count = reading.layout.space.rows
+        origin = np.zeros_like(reading.estimate)
+        origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
+        reading = with_hard_values(replace(reading, estimate=origin))
+        if not terms:
+            return cls(reading, None, reading.estimate)
+        terms = [batch if are_exact([batch]) else convex(batch, count) for batch in terms]
+        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
+        quadratic = Quadratic(qcqp)
+        try:
+            return cls(reading, quadratic, chordal_initialisation(quadratic))
+        except np.linalg.LinAlgError:
+            return cls(reading, quadratic, qcqp.coordinates.reduce(reading.estimate))
+
+    def values(self, Y: Array) -> gtsam.Values:
+        """Values of a point."""
+        return self.reading.layout.unlift(Y) if self.quadratic is None else self.quadratic.qcqp.unlift(Y)
 
 
 def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:

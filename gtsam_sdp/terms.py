@@ -154,6 +154,11 @@ def convex(batch: Terms, count: int) -> Terms:
     return replace(batch, matrix=matrix)
 
 
+def are_exact(terms: Sequence[Terms]) -> bool:
+    """Whether every term is equal to its factor's cost everywhere, and so does not depend on the estimate."""
+    return all((batch.exactness == int(Exactness.EXACT)).all() for batch in terms)
+
+
 def no_rows(count: int) -> Array:
     """An empty selection of rows for `count` factors, (count, 0)."""
     return np.zeros((count, 0), dtype=np.intp)

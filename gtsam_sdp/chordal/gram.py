@@ -25,10 +25,12 @@ from gtsam_sdp.chordal.recovery import recover_rows
 from gtsam_sdp.chordal.svec import upper_entries
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.coordinates import Coordinates, centred_coordinates, plain_coordinates
-from gtsam_sdp.lowrank.polish import polish
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms, convex
+from gtsam_sdp.tolerances import POLISH_DECREASE
 from gtsam_sdp.variables import Array
 
 if TYPE_CHECKING:
@@ -283,7 +285,7 @@ class GramLift(Lift):
 
 def _polished_bound(qcqp: Qcqp, Y: Array) -> VerifiedBound:
     """The bound of multipliers in closed form at the critical point near Y."""
-    best = polish(qcqp, Y, qcqp.cost(Y)).Y
+    best = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True).Y
     return verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
 
 

@@ -13,19 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.lowrank.descent import descend, orthonormal
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
 
-_MAX_STEPS = 100
-_FIRST_DAMPING = 1e-3
-_SMALLEST_DAMPING = 1e-12
-_LARGEST_DAMPING = 1e8
-_CONVERGED = 1e-10
+_CONVERGED = 1e-9
 """Relative decrease of the cost that a step has to promise."""
 
 _NEGATIVE = 1e-7
@@ -53,29 +50,31 @@ class Climbed:
     is_second_order: bool
 
 
-def climb(qcqp: Qcqp, Y: Array, *, max_columns: int, seconds: float = np.inf, seed: int = 0) -> Climbed:
+def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, seconds: float = np.inf, seed: int = 0) -> Climbed:
     """Climbs from a feasible Y with d columns or more.
 
     Args:
-        qcqp: the problem, in centred coordinates.
+        quadratic: the cost.
         Y: where to start, (n, p), complex in 2D.
         max_columns: no more columns than these.
         seconds: no step is begun after this time.
         seed: of the search for directions of negative curvature.
     """
+    qcqp = quadratic.qcqp
     ends = time.perf_counter() + seconds
     costs: list[float] = []
     while True:
         began = time.perf_counter()
-        Y, steps = descend(qcqp, Y, ends)
+        descent = descend(quadratic, Y, _CONVERGED, ends=ends)
+        Y = descent.Y
         cost = qcqp.cost(Y)
         costs.append(cost)
-        report_step(
-            "staircase", f"{Y.shape[1]} columns, cost {cost:.10g} after {steps} steps", time.perf_counter() - began
-        )
+        what = f"{Y.shape[1]} columns, cost {cost:.10g} after {descent.steps} steps"
+        report_step("staircase", what, time.perf_counter() - began)
         direction = negative_curvature(qcqp, Y, seed) if time.perf_counter() < ends else None
-        if direction is None or Y.shape[1] >= max_columns or time.perf_counter() >= ends:
-            return Climbed(Y, cost, tuple(costs), Y.shape[1], direction is None)
+        late = time.perf_counter() >= ends
+        if direction is None or Y.shape[1] >= max_columns or late:
+            return Climbed(Y, cost, tuple(costs), Y.shape[1], direction is None and not late)
         moved = _escape(qcqp, Y, direction)
         if moved is None:
             return Climbed(Y, cost, tuple(costs), Y.shape[1], False)
@@ -92,115 +91,6 @@ def rounded(qcqp: Qcqp, Y: Array) -> Array:
         Z = Z * np.array([1.0, 1.0, -1.0])
     Z[blocks] = qcqp.layout.space.nearest_rotations(Z[blocks])
     return Z
-
-
-def descend(qcqp: Qcqp, Y: Array, ends: float = np.inf) -> tuple[Array, int]:
-    """Damped Riemannian Newton steps to a critical point; returns it and the number of steps."""
-    damping = _FIRST_DAMPING
-    steps = 0
-    scale = abs(qcqp.cost(Y))
-    while steps < _MAX_STEPS and time.perf_counter() < ends:
-        T = tangent_basis(qcqp, Y)
-        gradient = 2 * (T.conj().T @ (qcqp.Q @ Y).ravel()).real
-        S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
-        hessian = 2 * (T.conj().T @ (sp.kron(S, sp.eye_array(Y.shape[1]), format="csc") @ T)).real
-        upper = real_upper(hessian.tocsc())
-        weight = np.abs(upper.diagonal())
-        weight += 1e-6 * np.median(weight)
-        moved, gain, damping, predicted = _damped_step(qcqp, Y, T, gradient, upper, weight, damping)
-        if moved is None:
-            break
-        Y, steps = moved, steps + 1
-        if max(gain, predicted) <= _CONVERGED * max(scale, 1e-300):
-            break
-    return Y, steps
-
-
-def _damped_step(
-    qcqp: Qcqp, Y: Array, T: sp.csc_array, gradient: Array, upper: sp.csc_array, weight: Array, damping: float
-) -> tuple[Array | None, float, float, float]:
-    """The first step that goes down as damping grows: Y, its gain, the next damping, the gain predicted."""
-    while damping <= _LARGEST_DAMPING:
-        factor = factorise(add_to_diagonal(upper, damping * weight))
-        if factor is not None and (factor.factors()[1] > 0).all():
-            step = -factor.solve(gradient)
-            predicted = float(-gradient @ step - 0.5 * step @ _times(upper, step))
-            moved = _retract(qcqp, Y + (T @ step).reshape(Y.shape))
-            difference = moved - Y
-            change = 2 * np.vdot(difference, qcqp.Q @ Y).real + np.vdot(difference, qcqp.Q @ difference).real
-            if change < 0:
-                good = -change > 0.75 * predicted
-                return moved, -float(change), max(damping / (10 if good else 1), _SMALLEST_DAMPING), predicted
-            if predicted <= 1e-15 * abs(qcqp.cost(Y)):
-                break
-        damping *= 10
-    return None, 0.0, damping, 0.0
-
-
-def _times(upper: sp.csc_array, x: Array) -> Array:
-    """Product of a symmetric matrix given by its upper triangle."""
-    return upper @ x + upper.T @ x - upper.diagonal() * x
-
-
-def _retract(qcqp: Qcqp, Y: Array) -> Array:
-    """Y with its rotation blocks made orthonormal: their polar factors."""
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    if qcqp.rank == 1:
-        Y[at] /= np.linalg.norm(Y[at], axis=2, keepdims=True)
-    else:
-        left, _, right = np.linalg.svd(Y[at], full_matrices=False)
-        Y[at] = left @ right
-    return Y
-
-
-def tangent_basis(qcqp: Qcqp, Y: Array) -> sp.csc_array:
-    """Columns that turn a block of r orthonormal rows in their span, or towards their complement, or move a position.
-
-    Returns:
-        T, (n p, dof): coefficients are real; one rotation for each component stays.
-    """
-    size, p = Y.shape
-    rank = qcqp.rank
-    references = qcqp.coordinates.position[qcqp.coordinates.references]
-    free = np.setdiff1d(qcqp.blocks, references)
-    at = free[:, None] + np.arange(rank)
-    turned = _tangents(Y[at], rank)  # (f, k, rank, p)
-    count = turned.shape[1]
-    rows = np.broadcast_to(at[:, None, :, None] * p + np.arange(p), turned.shape)
-    columns = np.broadcast_to(np.arange(len(free) * count).reshape(-1, count, 1, 1), turned.shape)
-    moving = np.setdiff1d(np.arange(size), (qcqp.blocks[:, None] + np.arange(rank)).ravel())
-    units = np.array([1.0, 1.0j]) if rank == 1 else np.ones(1)
-    move_rows = np.repeat((moving[:, None] * p + np.arange(p)).ravel(), len(units))
-    move_columns = len(free) * count + np.arange(len(move_rows))
-    values = np.concatenate([turned.ravel(), np.tile(units, len(moving) * p)])
-    keep = values != 0
-    rows = np.concatenate([rows.ravel(), move_rows])[keep]
-    columns = np.concatenate([columns.ravel(), move_columns])[keep]
-    shape = (size * p, len(free) * count + len(move_rows))
-    return sp.coo_array((values[keep], (rows, columns)), shape=shape).tocsc()
-
-
-def _tangents(blocks: Array, rank: int) -> Array:
-    """Tangent vectors of blocks (f, rank, p) of orthonormal rows, (f, k, rank, p)."""
-    p = blocks.shape[2]
-    complement = np.linalg.svd(blocks, full_matrices=True)[2][
-        :, rank:
-    ]  # (f, p - rank, p), rows orthogonal to the block
-    found = []
-    if rank == 1:
-        found.append(1j * blocks)
-        found += [unit * complement[:, [k]] for k in range(p - 1) for unit in (1.0, 1.0j)]
-        return np.stack(found, axis=1)
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        turn = np.zeros_like(blocks)
-        turn[:, i], turn[:, j] = blocks[:, j], -blocks[:, i]
-        found.append(turn)
-    for i in range(rank):
-        for k in range(p - rank):
-            tilt = np.zeros_like(blocks)
-            tilt[:, i] = complement[:, k]
-            found.append(tilt)
-    return np.stack(found, axis=1)
 
 
 def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
@@ -248,7 +138,7 @@ def _escape(qcqp: Qcqp, Y: Array, direction: Array) -> Array | None:
     for length in 0.5 ** np.arange(20):
         moved = wide.copy()
         moved[:, -1] = direction * (length / largest)
-        moved = _retract(qcqp, moved)
+        moved[blocks] = orthonormal(moved[blocks])
         if qcqp.cost(moved) < cost:
             return moved
     return None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import gtsam
 import numpy as np
@@ -19,10 +19,11 @@ import numpy as np
 from gtsam_sdp import load_g2o
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.lowrank.initialise import chordal_initialisation
-from gtsam_sdp.lowrank.polish import polish
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import read
+from gtsam_sdp.start import starting_values
 
 T = TypeVar("T")
 
@@ -70,22 +71,16 @@ def lift(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> tuple[Qcqp,
 
 def good_start(path: Path) -> gtsam.Values:
     """Chordal initialisation of a file's chordal graph: no value of the file is used."""
-    graph, values = load_g2o(path, cost="chordal")
-    pose: Any = gtsam.Pose3() if path.stem in SPACE else gtsam.Pose2()
-    origin = gtsam.Values()
-    for key in values.keys():
-        origin.insert(key, pose)
-    qcqp, _ = lift(graph, origin)
-    return qcqp.unlift(chordal_initialisation(qcqp))
+    return starting_values(load_g2o(path, cost="chordal")[0])
 
 
 def newton(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> gtsam.Values:
     """Riemannian Newton steps on a graph whose lift is exact, until they gain nothing."""
     for _ in range(20):
         qcqp, Y = lift(graph, values)
-        polished = polish(qcqp, Y, graph.error(values))
-        values = qcqp.unlift(polished.Y)
-        if polished.decrease <= 1e-13 * graph.error(values):
+        end = descend(Quadratic(qcqp), Y, 1e-11, near=True)
+        values = qcqp.unlift(end.Y)
+        if end.decrease <= 1e-13 * graph.error(values):
             break
     return values
 

@@ -1,4 +1,4 @@
-"""The staircase: tangent vectors, descent, escape, rounding; from random starts to the optimum."""
+"""The staircase: escape, rounding; from random starts to the optimum."""
 
 from __future__ import annotations
 
@@ -8,38 +8,12 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import solve
-from gtsam_sdp.lowrank.staircase import climb, descend, negative_curvature, rounded, tangent_basis
-from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.lowrank.staircase import climb, negative_curvature, rounded
 from tests import problems
 from tests.benchmarks.common import lift
-
-
-def random_point(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:
-    Y = rng.normal(size=(qcqp.size, columns)).astype(complex if qcqp.rank == 1 else float)
-    if qcqp.rank == 1:
-        Y = Y + 1j * rng.normal(size=Y.shape)
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    left, _, right = np.linalg.svd(Y[at], full_matrices=False)
-    Y[at] = left @ right
-    return Y
-
-
-@pytest.mark.parametrize("d", [2, 3])
-@pytest.mark.parametrize("extra", [0, 2])
-def test_tangent_vectors_keep_the_constraints(d: int, extra: int) -> None:
-    """To first order, and there are as many as the manifold has dimensions, less one frame."""
-    graph, truth = problems.small_graph(d)
-    qcqp, _ = lift(graph, truth)
-    rng = np.random.default_rng(0)
-    Y = random_point(qcqp, qcqp.rank + extra, rng)
-    T = tangent_basis(qcqp, Y)
-    rotations, p = len(qcqp.blocks), Y.shape[1]
-    per_rotation = 2 * p - 1 if d == 2 else 3 * p - 6
-    positions = qcqp.size - rotations * qcqp.rank
-    count = (rotations - 1) * per_rotation + positions * p * (2 if d == 2 else 1)
-    assert T.shape == (Y.size, count)
-    moved = Y + 1e-6 * (T @ rng.normal(size=count)).reshape(Y.shape)
-    assert qcqp.violation(moved) < 1e-9
+from tests.lowrank.test_descent import random_point
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -50,7 +24,7 @@ def test_from_random_points_to_the_optimum(d: int, extra: int, seed: int) -> Non
     graph = problems.as_frobenius(graph)
     best = graph.error(problems.optimize(graph, truth))
     qcqp, _ = lift(graph, truth)
-    climbed = climb(qcqp, random_point(qcqp, qcqp.rank + extra, np.random.default_rng(seed)), max_columns=8)
+    climbed = climb(Quadratic(qcqp), random_point(qcqp, qcqp.rank + extra, np.random.default_rng(seed)), max_columns=8)
     assert climbed.is_second_order
     assert climbed.cost == pytest.approx(best, rel=1e-7)
     assert list(climbed.costs) == sorted(climbed.costs, reverse=True)
@@ -70,7 +44,7 @@ def test_negative_curvature_at_a_wrong_minimum(d: int) -> None:
     wrong = max(tries, key=graph.error)
     assert graph.error(wrong) > 2 * graph.error(best)
     qcqp, Y = lift(graph, wrong)
-    Y, _ = descend(qcqp, Y)
+    Y = descend(Quadratic(qcqp), Y, 1e-10).Y
     assert negative_curvature(qcqp, Y) is not None
     qcqp, Y = lift(graph, best)
     assert negative_curvature(qcqp, Y) is None

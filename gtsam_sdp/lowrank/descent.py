@@ -1,0 +1,299 @@
+"""Riemannian Newton steps to a local minimum of the lifted cost, over matrices Y of any number of columns.
+
+Each step minimises the second order model on the tangent space by conjugate gradients, turns the rotations back to
+the manifold, and minimises over the positions exactly. The conjugate gradients are preconditioned by the cost without
+its constraints, whose factorisation is cheap, or by the Hessian of an earlier step: it is factorised once the
+iterations that are left would take longer. No step increases the cost. See docs/maths.md, section 6.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import qdldl
+import scipy.sparse as sp
+
+from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.tolerances import NOISE_FLOOR
+from gtsam_sdp.variables import Array
+from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper
+
+_MAX_STEPS = 200
+_MAX_STEPS_NEAR = 30
+_MAX_PRODUCTS = 200
+"""Conjugate gradient iterations of a step."""
+
+_ACCURACY = 0.1
+"""To what share conjugate gradients reduce the gradient."""
+
+_DAMPING = (1e-9, 1e-5, 1e-1)
+"""Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
+
+_RADIUS = 0.5
+"""Largest change of a rotation's entry by a step along negative curvature."""
+
+_SHORTENING = 0.25
+_SHORTEST = 1e-6
+_STALE = 20
+"""Iterations of a step after which a factorised Hessian is made again."""
+
+_MAX_HESSIANS = 4
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended.
+
+    Attributes:
+        Y: a point no worse than the start, (n, p).
+        decrease: how much the lifted cost fell.
+        steps: Newton steps taken.
+        converged: whether the last step promised less than what was asked for.
+    """
+
+    Y: Array
+    decrease: float
+    steps: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Point:
+    """Y, and what every step from it needs.
+
+    Attributes:
+        quadratic: the cost.
+        Y: feasible, (n, p).
+        QY: Q Y.
+        multipliers: in closed form, (k, rank, rank).
+    """
+
+    quadratic: Quadratic
+    Y: Array
+    QY: Array
+    multipliers: Array
+
+    @classmethod
+    def at(cls, quadratic: Quadratic, Y: Array) -> Point:
+        """The point Y."""
+        return cls(quadratic, Y, quadratic.qcqp.Q @ Y, closed_form_multipliers(quadratic.qcqp, Y))
+
+    @property
+    def rotations(self) -> Array:
+        """Rows of the rotations, (k, rank)."""
+        qcqp = self.quadratic.qcqp
+        return qcqp.blocks[:, None] + np.arange(qcqp.rank)
+
+    def tangent(self, V: Array) -> Array:
+        """Projection to the tangent space; held rotations stay, (n, p)."""
+        at = self.rotations
+        Y, W = self.Y[at], V[at]
+        inner = W @ Y.conj().swapaxes(1, 2)
+        V = V.copy()
+        V[at] = W - (inner + inner.conj().swapaxes(1, 2)) @ Y / 2
+        V[self.quadratic.held[:, None] + np.arange(self.quadratic.qcqp.rank)] = 0
+        return V
+
+    @property
+    def scale(self) -> float:
+        """The cost, or what rounding leaves of it."""
+        qcqp = self.quadratic.qcqp
+        cost = np.vdot(self.Y, self.QY).real + qcqp.constant
+        return max(float(cost), NOISE_FLOOR * qcqp.term_size(self.Y))
+
+    @property
+    def gradient(self) -> Array:
+        """Riemannian gradient of <Q, Y Y^H>, (n, p)."""
+        return 2 * self.tangent(self.QY)
+
+    def hessian(self, V: Array) -> Array:
+        """Riemannian Hessian times a tangent vector, (n, p)."""
+        at = self.rotations
+        SV = self.quadratic.qcqp.Q @ V
+        SV[at] -= self.multipliers @ V[at]
+        return 2 * self.tangent(SV)
+
+    def retract(self, V: Array) -> tuple[Array, float]:
+        """Y after a step, rotations projected, positions at the minimum, and the exact change of the cost."""
+        at = self.rotations
+        moved = self.Y + V
+        moved[at] = orthonormal(moved[at])
+        moved = self.quadratic.settle(moved)
+        difference = moved - self.Y
+        change = 2 * np.vdot(difference, self.QY).real
+        return moved, float(change + np.vdot(difference, self.quadratic.qcqp.Q @ difference).real)
+
+
+def orthonormal(blocks: Array) -> Array:
+    """Polar factors of blocks of independent rows, (f, rank, p)."""
+    if blocks.shape[1] == 1:
+        return blocks / np.linalg.norm(blocks, axis=2, keepdims=True)
+    values, vectors = np.linalg.eigh(blocks @ blocks.swapaxes(1, 2))
+    return (vectors / np.sqrt(values)[:, None, :]) @ (vectors.swapaxes(1, 2) @ blocks)
+
+
+def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = False, ends: float = np.inf) -> Descent:
+    """Newton steps until one promises a relative decrease of the cost below a tolerance.
+
+    Args:
+        quadratic: the cost.
+        Y: feasible, (n, p).
+        tolerance: relative to the cost, or to what rounding leaves of it.
+        near: Y is near a minimum: factorise the Hessian at once, and end where curvature is negative.
+        ends: no step is begun after this time of the performance counter.
+    """
+    precondition = Preconditioner(quadratic)
+    total = 0.0
+    steps = 0
+    point = Point.at(quadratic, Y)
+    while steps < (_MAX_STEPS_NEAR if near else _MAX_STEPS) and time.perf_counter() < ends:
+        gradient = point.gradient
+        if not gradient.any():
+            return Descent(point.Y, total, steps, True)
+        if near and steps == 0:
+            precondition.use_hessian(point)
+        enough = tolerance * point.scale
+        step, products, promised = _newton_step(point, gradient, precondition)
+        if near and not np.isfinite(promised):
+            break
+        moved, change = _shorten(point, step)
+        if change < 0:
+            total, steps = total - change, steps + 1
+            point = Point.at(quadratic, moved)
+        if promised <= enough or change >= 0:
+            return Descent(point.Y, total, steps, promised <= enough)
+        if np.isfinite(promised):
+            precondition.improve(point, products, promised / enough)
+    return Descent(point.Y, total, steps, False)
+
+
+def _shorten(point: Point, step: Array) -> tuple[Array, float]:
+    """The step, or while it goes uphill a part of it."""
+    length = 1.0
+    moved, change = point.retract(step)
+    while change >= 0 and length > _SHORTEST:
+        length *= _SHORTENING
+        moved, change = point.retract(length * step)
+    return moved, change
+
+
+def _newton_step(
+    point: Point, gradient: Array, precondition: Callable[[Point, Array], Array]
+) -> tuple[Array, int, float]:
+    """Truncated conjugate gradients: the step, the products with the Hessian, and the decrease that it promises.
+
+    Where curvature is negative it goes as far as the second order model may hold, and promises everything.
+    """
+    x = np.zeros_like(gradient)
+    residual = -gradient
+    z = precondition(point, residual)
+    direction = z
+    squared = first = float(np.vdot(residual, z).real)
+    products = 0
+    while products < _MAX_PRODUCTS and squared > 0:
+        image = point.hessian(direction)
+        products += 1
+        curvature = float(np.vdot(direction, image).real)
+        if curvature <= 0:
+            x = x + direction * (_RADIUS / np.abs(direction[point.rotations]).max(initial=1e-300))
+            return x, products, np.inf
+        length = squared / curvature
+        x = x + length * direction
+        residual = residual - length * image
+        z = precondition(point, residual)
+        squared, before = float(np.vdot(residual, z).real), squared
+        if squared <= _ACCURACY**2 * first:
+            break
+        direction = z + squared / before * direction
+    return x, products, float(-np.vdot(gradient, x).real) / 2
+
+
+class Preconditioner:
+    """Approximate inverse of the Hessian: the cost without its constraints, or the Hessian at an earlier point."""
+
+    def __init__(self, quadratic: Quadratic) -> None:
+        self._quadratic = quadratic
+        self._hessian: qdldl.Solver | None = None
+        self._budget = _MAX_HESSIANS
+
+    def __call__(self, point: Point, gradient: Array) -> Array:
+        """The approximate inverse times a tangent vector."""
+        if self._hessian is None:
+            return point.tangent(self._quadratic.solve(gradient))
+        T = tangent_basis(self._quadratic, point.Y)
+        step = self._hessian.solve((T.conj().T @ gradient.ravel()).real)
+        return (T @ step).reshape(gradient.shape)
+
+    def use_hessian(self, point: Point) -> None:
+        """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is."""
+        qcqp = self._quadratic.qcqp
+        self._budget -= 1
+        T = tangent_basis(self._quadratic, point.Y)
+        upper = real_upper(reduced_hessian(certificate_matrix(qcqp, point.multipliers), T, point.Y.shape[1]))
+        diagonal = np.abs(upper.diagonal())
+        for damping in _DAMPING:
+            factor = factorise(add_to_diagonal(upper, damping * diagonal))
+            if factor is not None and (factor.factors()[1] > 0).all():
+                self._hessian = factor
+                return
+
+    def improve(self, point: Point, products: int, left: float) -> None:
+        """Factorises the Hessian if that is cheaper than the iterations left.
+
+        Args:
+            point: where.
+            products: iterations of the last step.
+            left: by what factor the decrease that the last step promised is still larger than it may be.
+        """
+        qcqp = self._quadratic.qcqp
+        if point.Y.shape[1] > qcqp.rank or not self._budget:
+            return
+        if self._hessian is not None or self._quadratic.factor is None:
+            if products > _STALE:
+                self.use_hessian(point)
+            return
+        lower = self._quadratic.factor.factors()[0]
+        lengths = np.diff(lower.indptr).astype(float)
+        angles = 1 if qcqp.rank == 1 else 3
+        freedoms = angles * len(qcqp.blocks) + self._quadratic.positions.size * (2 if qcqp.rank == 1 else 3)
+        flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3
+        steps = np.log(left) / np.log(1 / _ACCURACY**2)
+        if products * steps * 4 * lengths.sum() * qcqp.rank > flops:
+            self.use_hessian(point)
+
+
+_CROSS = np.array(
+    [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]]
+)
+
+
+def tangent_basis(quadratic: Quadratic, Y: Array) -> sp.csc_array:
+    """T, (n * rank, dof), for Y of `rank` columns: columns turn one free rotation block, or move one position row."""
+    qcqp = quadratic.qcqp
+    rank, size = qcqp.rank, qcqp.size
+    free = np.setdiff1d(qcqp.blocks, quadratic.held)
+    angles = 1 if rank == 1 else 3
+    at = free[:, None] + np.arange(rank)
+    turned = 1j * Y[at][:, None] if rank == 1 else np.einsum("kab,fbc->fkac", _CROSS, Y[at])
+    rows = np.broadcast_to((at[:, None, :, None] * rank + np.arange(rank)), turned.shape)
+    columns = np.broadcast_to(np.arange(len(free) * angles).reshape(-1, angles, 1, 1), turned.shape)
+    units = np.array([1.0, 1.0j]) if rank == 1 else np.ones(3)
+    moving = quadratic.positions
+    move_rows = np.repeat(moving, 2) if rank == 1 else (moving[:, None] * 3 + np.arange(3)).ravel()
+    move_columns = len(free) * angles + np.arange(len(move_rows))
+    values = np.concatenate([turned.ravel(), np.tile(units, len(moving))])
+    rows = np.concatenate([rows.ravel(), move_rows])
+    columns = np.concatenate([columns.ravel(), move_columns])
+    keep = values != 0
+    shape = (size * rank, len(free) * angles + len(move_rows))
+    return sp.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
+
+
+def reduced_hessian(S: sp.csc_array, T: sp.csc_array, columns: int) -> sp.csc_array:
+    """Riemannian Hessian of the lifted cost in the basis T of tangent vectors of Y, (dof, dof); Y has these columns."""
+    wide = S if columns == 1 else sp.kron(S, np.eye(columns), format="csc")
+    return 2 * (T.conj().T @ (wide @ T)).real.tocsc()

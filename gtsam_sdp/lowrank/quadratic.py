@@ -1,0 +1,104 @@
+"""The lifted cost without its constraints: a quadratic function, minimised over some rows of Y by one sparse solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import qdldl
+
+from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.variables import Array
+from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
+
+_DAMPING = 1e-13
+"""Share of the diagonal that is added to it: rows that no term weighs stay where they are."""
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """<Q, Y Y^H> over the rows that are not held; each factorisation is made once, when it is needed.
+
+    One rotation of each component is held, the one with the largest weight: the others are counted from it. The world
+    frame is an unknown like others: held in place of a rotation it would leave all rotations zero where absolute
+    factors are about positions only.
+
+    Attributes:
+        qcqp: the problem.
+    """
+
+    qcqp: Qcqp
+
+    @cached_property
+    def held(self) -> Array:
+        """First rows of one rotation for each component, the world frame if it is alone, (c,)."""
+        qcqp, coordinates = self.qcqp, self.qcqp.coordinates
+        component = coordinates.component[coordinates.kept][qcqp.blocks]
+        weight = qcqp.Q.diagonal().real[qcqp.blocks]
+        world = coordinates.position[qcqp.layout.world] if qcqp.layout.world >= 0 else -1
+        weight = np.where(qcqp.blocks == world, -1.0, weight)
+        order = np.lexsort((-weight, component))
+        _, first = np.unique(component[order], return_index=True)
+        return qcqp.blocks[order[first]]
+
+    @cached_property
+    def free(self) -> Array:
+        """Rows that are not held, (f,)."""
+        held = self.held[:, None] + np.arange(self.qcqp.rank)
+        return np.setdiff1d(np.arange(self.qcqp.size), held)
+
+    @cached_property
+    def positions(self) -> Array:
+        """Rows of translations and vectors, (t,)."""
+        turning = self.qcqp.blocks[:, None] + np.arange(self.qcqp.rank)
+        return np.setdiff1d(np.arange(self.qcqp.size), turning)
+
+    @cached_property
+    def factor(self) -> qdldl.Solver | None:
+        """LDL^T of Q on the free rows, None if it is not positive definite there."""
+        return self._factorise(self.free)
+
+    @cached_property
+    def _position_factor(self) -> qdldl.Solver | None:
+        return self._factorise(self.positions)
+
+    def _factorise(self, rows: Array) -> qdldl.Solver | None:
+        if not len(rows):
+            return None
+        upper = real_upper(self.qcqp.Q, rows)
+        factor = factorise(add_to_diagonal(upper, _DAMPING * upper.diagonal()))
+        return factor if factor is not None and (factor.factors()[1] > 0).all() else None
+
+    def solve(self, right: Array) -> Array:
+        """Q^-1 on the free rows, zero on the others, (n, p); where there is no inverse, `right`."""
+        if self.factor is None:
+            return right
+        solved = np.zeros_like(right)
+        solved[self.free] = _solve(self.factor, right[self.free])
+        return solved
+
+    def minimise(self, Y: Array) -> Array:
+        """Y with the held rotations' rows, and all others at the minimum; LinAlgError if there is none."""
+        if len(self.free) and self.factor is None:
+            raise np.linalg.LinAlgError("the cost without its constraints has no minimum")
+        return self._minimise(Y, self.free, self.factor)
+
+    def settle(self, Y: Array) -> Array:
+        """Y with its rotations, and positions at the minimum if there is one."""
+        return self._minimise(Y, self.positions, self._position_factor)
+
+    def _minimise(self, Y: Array, rows: Array, factor: qdldl.Solver | None) -> Array:
+        if factor is None:
+            return Y
+        known, moved = Y.copy(), Y.copy()
+        known[rows] = 0
+        moved[rows] = -_solve(factor, (self.qcqp.Q @ known)[rows])
+        return moved
+
+
+def _solve(factor: qdldl.Solver, right: Array) -> Array:
+    """Columns one by one, complex ones as real ones of twice the length."""
+    wide = real_vectors(right)
+    solved = np.column_stack([factor.solve(np.ascontiguousarray(column)) for column in wide.T])
+    return complex_vectors(solved) if np.iscomplexobj(right) else solved
