@@ -35,8 +35,11 @@ from gtsam_sdp.variables import Array
 
 SolveMethod = Literal["auto", "local", "staircase", "chordal"]
 
-_DESCENT = 1e-8
-"""Relative decrease of the cost at which a descent from the chordal initialisation ends."""
+_DESCENT = 3e-7
+"""Relative decrease at which a descent ends, if the tolerance asks for no less: a hundredth of it may be left."""
+
+_ROUGH_DESCENT = 1e-4
+"""The same where the graph itself is optimised afterwards."""
 
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
@@ -301,7 +304,8 @@ class Search:
         """A local minimum of the lifted cost."""
         if quadratic is None:
             return Y
-        return descend(quadratic, Y, _DESCENT, ends=time.perf_counter() + self.remaining).Y
+        tolerance = min(_DESCENT, self.options.tolerance / 3) if self.exact_terms else _ROUGH_DESCENT
+        return descend(quadratic, Y, tolerance, ends=time.perf_counter() + self.remaining).Y
 
     def climb(self) -> Solution:
         """The global methods, as far as they are needed, and the solution."""

@@ -9,8 +9,8 @@ iterations that are left would take longer. No step increases the cost. See docs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import qdldl
@@ -98,6 +98,11 @@ class Point:
         V[self.quadratic.held[:, None] + np.arange(self.quadratic.qcqp.rank)] = 0
         return V
 
+    @cached_property
+    def basis(self) -> sp.csc_array:
+        """`tangent_basis` at this point."""
+        return tangent_basis(self.quadratic, self.Y)
+
     @property
     def scale(self) -> float:
         """The cost, or what rounding leaves of it."""
@@ -181,9 +186,7 @@ def _shorten(point: Point, step: Array) -> tuple[Array, float]:
     return moved, change
 
 
-def _newton_step(
-    point: Point, gradient: Array, precondition: Callable[[Point, Array], Array]
-) -> tuple[Array, int, float]:
+def _newton_step(point: Point, gradient: Array, precondition: Preconditioner) -> tuple[Array, int, float]:
     """Truncated conjugate gradients: the step, the products with the Hessian, and the decrease that it promises.
 
     Where curvature is negative it goes as far as the second order model may hold, and promises everything.
@@ -194,7 +197,8 @@ def _newton_step(
     direction = z
     squared = first = float(np.vdot(residual, z).real)
     products = 0
-    while products < _MAX_PRODUCTS and squared > 0:
+    limit = precondition.limit(point)
+    while products < limit and squared > 0:
         image = point.hessian(direction)
         products += 1
         curvature = float(np.vdot(direction, image).real)
@@ -224,7 +228,7 @@ class Preconditioner:
         """The approximate inverse times a tangent vector."""
         if self._hessian is None:
             return point.tangent(self._quadratic.solve(gradient))
-        T = tangent_basis(self._quadratic, point.Y)
+        T = point.basis
         step = self._hessian.solve((T.conj().T @ gradient.ravel()).real)
         return (T @ step).reshape(gradient.shape)
 
@@ -232,8 +236,8 @@ class Preconditioner:
         """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is."""
         qcqp = self._quadratic.qcqp
         self._budget -= 1
-        T = tangent_basis(self._quadratic, point.Y)
-        upper = real_upper(reduced_hessian(certificate_matrix(qcqp, point.multipliers), T, point.Y.shape[1]))
+        S = certificate_matrix(qcqp, point.multipliers)
+        upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))
         diagonal = np.abs(upper.diagonal())
         for damping in _DAMPING:
             factor = factorise(add_to_diagonal(upper, damping * diagonal))
@@ -249,21 +253,32 @@ class Preconditioner:
             products: iterations of the last step.
             left: by what factor the decrease that the last step promised is still larger than it may be.
         """
-        qcqp = self._quadratic.qcqp
-        if point.Y.shape[1] > qcqp.rank or not self._budget:
+        if point.Y.shape[1] > self._quadratic.qcqp.rank or not self._budget:
             return
         if self._hessian is not None or self._quadratic.factor is None:
             if products > _STALE:
                 self.use_hessian(point)
             return
-        lower = self._quadratic.factor.factors()[0]
-        lengths = np.diff(lower.indptr).astype(float)
-        angles = 1 if qcqp.rank == 1 else 3
-        freedoms = angles * len(qcqp.blocks) + self._quadratic.positions.size * (2 if qcqp.rank == 1 else 3)
-        flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3
         steps = np.log(left) / np.log(1 / _ACCURACY**2)
-        if products * steps * 4 * lengths.sum() * qcqp.rank > flops:
+        if products * steps > self._break_even:
             self.use_hessian(point)
+
+    def limit(self, point: Point) -> int:
+        """Conjugate gradient iterations after which it is better to factorise the Hessian."""
+        can_change = self._hessian is None and self._budget and point.Y.shape[1] == self._quadratic.qcqp.rank
+        return self._break_even if can_change else _MAX_PRODUCTS
+
+    @cached_property
+    def _break_even(self) -> int:
+        """Iterations that take as long as factorising the Hessian, by flops."""
+        qcqp, factor = self._quadratic.qcqp, self._quadratic.factor
+        if factor is None:
+            return _MAX_PRODUCTS
+        lengths = np.diff(factor.factors()[0].indptr).astype(float)
+        angles, width = (1, 2) if qcqp.rank == 1 else (3, 3)
+        freedoms = angles * len(qcqp.blocks) + width * len(self._quadratic.positions)
+        flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3
+        return max(int(flops / (4 * lengths.sum() * qcqp.rank)), _STALE)
 
 
 _CROSS = np.array(
