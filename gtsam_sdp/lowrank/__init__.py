@@ -1,1 +1,1 @@
-"""Local methods on matrices Y of low rank: polishing a solution of the lifted problem."""
+"""Local methods on matrices Y of few columns: initialisation, descent, staircase."""
