@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # importing a family registers its adapters
-from gtsam_sdp.factors import equality, frobenius, pose, rotation, translation  # noqa: F401
+from gtsam_sdp.factors import bearing_range, equality, frobenius, pose, ranges, rotation, translation  # noqa: F401
 from gtsam_sdp.factors.registry import ADAPTERS, Lifting
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms

@@ -34,6 +34,15 @@ def random_value(kind: str, rng: Rng) -> Any:
     return rng.normal(size=int(kind.removeprefix("Vector"))) * 3
 
 
+def random_direction(d: int, rng: Rng) -> Any:
+    return random_rotation(2, rng) if d == 2 else gtsam.Unit3(rng.normal(size=3))
+
+
+def random_range(rng: Rng) -> float:
+    """Mostly ranges as they occur among random values, a few that are far too short."""
+    return float(rng.uniform(0, 10) * 10 ** rng.choice([0.0, 0.0, 0.0, -3.0]))
+
+
 def perturbed(value: Any, rng: Rng, size: float) -> Any:
     if isinstance(value, np.ndarray):
         return value + rng.normal(size=value.shape) * size
@@ -114,6 +123,13 @@ def _family(d: int) -> list[Case]:
         Case(f"BetweenFactorPoint{d}", (vector, vector), d, lambda k, n, r: getattr(g, f"BetweenFactorPoint{d}")(*k, r.normal(size=d), n), exact_for=iso),
         Case(f"PriorFactorPoint{d}", (vector,), d, lambda k, n, r: getattr(g, f"PriorFactorPoint{d}")(*k, r.normal(size=d), n), exact_for=iso),
     ]  # fmt: skip
+    for name, kinds in ((f"{d}D", (pose, vector)), (pose, (pose, pose))):
+        cases += [
+            Case(f"BearingRangeFactor{name}", kinds, d, lambda k, n, r, name=name: getattr(g, f"BearingRangeFactor{name}")(*k, random_direction(d, r), random_range(r), n)),
+            Case(f"RangeFactor{name}", kinds, 1, lambda k, n, r, name=name: getattr(g, f"RangeFactor{name}")(*k, random_range(r), n)),
+            Case(f"RangeFactorWithTransform{name}", kinds, 1, lambda k, n, r, name=name: getattr(g, f"RangeFactorWithTransform{name}")(*k, random_range(r), n, random_pose(d, r, 1.0))),
+        ]  # fmt: skip
+    cases.append(Case(f"RangeFactor{d}", (vector, vector), 1, lambda k, n, r: getattr(g, f"RangeFactor{d}")(*k, random_range(r), n)))  # fmt: skip
     for kind, make in ((rot, random_rotation), (pose, random_pose)):
         size = wide[kind]
         cases += [
@@ -134,6 +150,8 @@ _VECTORS = [
     Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: GTSAM.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
     Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: GTSAM.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
+    Case("VectorNormFactor3", ("Vector3",), 1, lambda k, n, r: GTSAM.VectorNormFactor3(*k, random_range(r), n)),
+    Case("QuadraticRangeFactor2", ("Vector2", "Vector2", "Rot2"), 2, lambda k, n, r: GTSAM.QuadraticRangeFactor2(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
     Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
 ]  # fmt: skip
 
