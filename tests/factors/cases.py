@@ -43,6 +43,14 @@ def random_range(rng: Rng) -> float:
     return float(rng.uniform(0, 10) * 10 ** rng.choice([0.0, 0.0, 0.0, -3.0]))
 
 
+def constant_velocity(keys: list[int], noise: Any, rng: Rng) -> Any:
+    """Its power spectral densities are the variances of the noise model."""
+    densities = noise.sigmas() ** 2
+    start = rng.normal()
+    states = [GTSAM.StateData(*keys[:2], start), GTSAM.StateData(*keys[2:], start + 10 ** rng.uniform(-2, 1))]
+    return getattr(GTSAM, f"WnoaMotionFactorPoint{len(densities)}")(*states, densities)
+
+
 def perturbed(value: Any, rng: Rng, size: float) -> Any:
     if isinstance(value, np.ndarray):
         return value + rng.normal(size=value.shape) * size
@@ -150,6 +158,11 @@ _VECTORS = [
     Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: GTSAM.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
     Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: GTSAM.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
+    Case("GPSFactorArm", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactorArm(*k, r.normal(size=3), r.normal(size=3), n), exact_for=(unit, isotropic)),
+    *(
+        Case(f"WnoaMotionFactorPoint{k}", (f"Vector{k}",) * 4, k, lambda k, n, r: constant_velocity(k, n, r), noises=(unit, isotropic, diagonal), exact_for=(unit, isotropic, diagonal) if k == 1 else (unit, isotropic))
+        for k in (1, 2, 3)
+    ),
     Case("VectorNormFactor3", ("Vector3",), 1, lambda k, n, r: GTSAM.VectorNormFactor3(*k, random_range(r), n)),
     Case("QuadraticRangeFactor2", ("Vector2", "Vector2", "Rot2"), 2, lambda k, n, r: GTSAM.QuadraticRangeFactor2(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
     Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
