@@ -140,7 +140,7 @@ class Layout:
     @classmethod
     def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
         """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
-        space = Space(_common_dimension(keys, kinds, lengths))
+        space = Space(common_dimension(keys, kinds, lengths))
         rotates = np.array([KINDS[k].rotates for k in kinds])
         translates = np.array([KINDS[k].translates for k in kinds])
         vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
@@ -252,7 +252,8 @@ class Layout:
         return values
 
 
-def _common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
+def common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
+    """2 or 3: the dimension of the space that all variables live in."""
     dimensions = {KINDS[k].dimension: i for i, k in reversed(list(enumerate(kinds))) if KINDS[k].dimension}
     if len(dimensions) == 2:
         named = " and ".join(f"{format_key(int(keys[i]))} ({kinds[i]})" for _, i in sorted(dimensions.items()))

@@ -38,10 +38,12 @@ def vector_terms(
     coefficients = np.broadcast_to(coefficients, (count, *coefficients.shape[-2:])).astype(space.dtype)
     half = weights.matrix.astype(space.dtype) / 2
     if (weights.exactness == int(Exactness.EXACT)).all():
+        sizes = np.abs(coefficients)
         return replace(
             blank,
             matrix=coefficients.conj().swapaxes(1, 2) @ half @ coefficients,
             exactness=weights.exactness,
+            magnitude=sizes.swapaxes(1, 2) @ np.abs(half) @ sizes,
         )
     in_world = frame is WORLD_AXES
     rows = space.rows

@@ -18,5 +18,6 @@ def build_terms(reading: Reading, *, at_measurements: bool = False) -> Sequence[
     """
     lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
+    terms += [group.build(lifting) for group in reading.fitted]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms
