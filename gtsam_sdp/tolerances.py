@@ -36,6 +36,9 @@ MANIFOLD_TOLERANCE = 1e-7
 PROBING_TOLERANCE = 1e-9
 """Largest relative misfit at which a factor's error, evaluated at random values, still counts as linear."""
 
+EXACT_LOSS = 1e-7
+"""Share of its factor's cost that a term called exact may give up, for the rounding of what was read."""
+
 TERM_VIOLATION = 1e-11
 """A term may exceed its factor's cost by this share of the terms' size, for rounding, before it is refused."""
 

@@ -161,13 +161,14 @@ def _numbers(group: FittedGroup, information: Array, given_up: Array, lifting: L
     world = layout.rotation_rows(world_numbers(count))[:, None]
     own, translations = _rows(group, layout)
     rotations = np.concatenate([own, world], axis=1)
-    combination, functional, at = _functional(group, own.shape[1] * space.rows, translations.shape[1], space)
+    form = _functional(group, own.shape[1] * space.rows, translations.shape[1], space)
+    combination, functional, at = form.combination, form.entries, form.world
     blank = Terms(
         factor=group.index,
         rotations=rotations,
         translations=translations if combination.shape[-2] else translations[:, :0],
         combination=combination,
-        offset=None,
+        offset=form.offset if form.offset.any() else None,
         matrix=np.zeros(0),
         constant=given_up,
         exactness=np.full(count, int(Exactness.TANGENT)),
@@ -192,9 +193,8 @@ def _numbers(group: FittedGroup, information: Array, given_up: Array, lifting: L
         matrix[:, :, rows] += across.conj().swapaxes(1, 2)
         magnitude[:, rows] += across_size / 2
         magnitude[:, :, rows] += across_size.swapaxes(1, 2) / 2
-        fixed = np.sum(slope * group.fit.constant, axis=1)
-        constant += fixed - np.sum(slope * s, axis=1) / 2
-        constant -= 16 * UNIT_ROUNDOFF * np.sum(reach * (np.abs(group.fit.constant) + np.abs(s)), axis=1)
+        constant += np.sum(slope * (form.fixed - s / 2), axis=1)
+        constant -= 16 * UNIT_ROUNDOFF * np.sum(reach * (np.abs(form.fixed) + np.abs(s)), axis=1)
     root = np.sqrt(np.einsum("kii->ki", information))
     total = (root[:, :, None] * np.abs(functional)).sum(axis=1)
     whole = Entrywise(
@@ -205,14 +205,29 @@ def _numbers(group: FittedGroup, information: Array, given_up: Array, lifting: L
     return replace(blank, matrix=matrix, magnitude=magnitude, constant=constant, entrywise=whole)
 
 
-def _functional(group: FittedGroup, turning: int, moving: int, space: Space) -> tuple[Array, Array, int]:
-    """Points p = combination @ (rows of positions), and E on the entries of (rotations, world, points).
+@dataclass(frozen=True)
+class _Functional:
+    """Numbers s = entries @ vec(X), X = (rotations, world, points p = combination @ positions - offset @ world).
 
     Each number and each of the d parts has a point of its own, where differences of positions can cancel.
 
-    Returns:
-        combination (m, p, t), E (m, k, d r), and the world's first local row.
+    Attributes:
+        combination: (m, p, t).
+        offset: (m, p, rows).
+        entries: E, (m, k, d r).
+        world: the world's first local row.
+        fixed: constants that are in E, on an entry of the world, and not in the points' offsets, (m, k).
     """
+
+    combination: Array
+    offset: Array
+    entries: Array
+    world: int
+    fixed: Array
+
+
+def _functional(group: FittedGroup, turning: int, moving: int, space: Space) -> _Functional:
+    """The errors of a group as numbers."""
     d = space.dimension
     slots = Slots.build(group.signature, space)
     coefficients = group.fit.coefficients
@@ -227,10 +242,14 @@ def _functional(group: FittedGroup, turning: int, moving: int, space: Space) -> 
     functional = np.zeros((count, size, d * (first + len(used))))
     turned = np.flatnonzero(slots.turns)
     functional[:, :, row_of[turned] * d + slots.part[turned]] = coefficients[:, :, turned]
-    functional[:, :, at * d] = group.fit.constant
+    fixed = group.fit.constant.copy()
+    offset = np.zeros((count, len(used), d))
     for place, (i, a) in enumerate(used):
         functional[:, i, (first + place) * d + a] = 1.0
-    return combination, functional, at
+        offset[:, place, a] = -fixed[:, i]
+        fixed[:, i] = 0.0
+    functional[:, :, at * d] = fixed
+    return _Functional(combination, space.vectors(offset), functional, at, fixed)
 
 
 def _place_of_rows(slots: Slots) -> Array:
