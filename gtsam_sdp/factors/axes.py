@@ -13,12 +13,9 @@ from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 
-WORLD_AXES = None
-"""The frame whose axes noise is given in, where it is no slot of the term's own rotations."""
-
 
 def vector_terms(
-    blank: Terms, coefficients: Array, weights: AxisWeights, lifting: Lifting, *, frame: int | None = WORLD_AXES
+    blank: Terms, coefficients: Array, weights: AxisWeights, lifting: Lifting, *, frame: int | None = None
 ) -> Terms:
     """Terms of 1/2 s^T W s with s = F^T r the parts of residual vectors r = B X along the axes of a frame F.
 
@@ -45,9 +42,9 @@ def vector_terms(
             exactness=weights.exactness,
             magnitude=sizes.swapaxes(1, 2) @ np.abs(half) @ sizes,
         )
-    in_world = frame is WORLD_AXES
+    in_world = frame is None
     rows = space.rows
-    if in_world:
+    if frame is None:
         frame = blank.rotations.shape[1]
         world = layout.rotation_rows(world_numbers(count))[:, None]
         blank = replace(blank, rotations=np.concatenate([blank.rotations, world], axis=1))
@@ -86,7 +83,7 @@ def _tangent(
         return nothing.astype(space.dtype), nothing, np.zeros(count)
     local = blank.local_rows(lifting.estimate, lifting.layout.world)
     parts = coefficients @ local @ adjoint(local[:, at])  # rows r^T F
-    s = np.stack([parts.real, parts.imag], axis=-1) if d == 2 else parts
+    s = np.stack([np.real(parts), np.imag(parts)], axis=-1) if d == 2 else parts
     s = np.ascontiguousarray(s).reshape(count, q * d)
     kept = np.einsum("kab,ij->kaibj", weights.matrix, np.eye(d)).reshape(count, q * d, q * d)
     rest = weights.information - kept

@@ -170,7 +170,7 @@ class _Weights:
         block = information[:, :angles, :angles]
         least = smallest_eigenvalue(block)
         spread = np.abs(block - least[:, None, None] * np.eye(angles)).max(axis=(1, 2))
-        coupled = cross.any(axis=1)
+        coupled: Array = np.abs(cross).max(axis=1) > 0
         complete = (spread <= NEGLIGIBLE * least) & ~coupled if angles == 2 else np.ones(len(last), dtype=bool)
         bearing, ranging = _uncoupled(information, least, coupled)
         error = seen.distance - seen.range
@@ -221,7 +221,7 @@ def _widest(weights: _Weights, seen: _Observation) -> tuple[Array, Array]:
     )
     other, _ = _is_convex_in_cosine(kept, weights, seen)
     better = also & ~(valid & (alpha >= other))
-    return np.where(better, other, alpha), valid | also
+    return np.where(better, other, alpha), np.logical_or(valid, also)
 
 
 def _last_valid(grid: Array, holds: Callable[[Array], Array]) -> tuple[Array, Array]:
@@ -234,7 +234,8 @@ def _last_valid(grid: Array, holds: Callable[[Array], Array]) -> tuple[Array, Ar
         middle = (good + bad) / 2
         works = holds(middle)
         good, bad = np.where(works, middle, good), np.where(works, bad, middle)
-    return good, valid.any(axis=0)
+    found: Array = np.max(valid, axis=0)
+    return good, found
 
 
 def _is_convex_in_angle(alpha: Array, weights: _Weights, seen: _Observation) -> Array:

@@ -128,7 +128,7 @@ def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: str) -
     dimension = arms.shape[1]
     point = np.arange(1.0, dimension + 1)
     pose = gtsam.Pose2() if dimension == 2 else gtsam.Pose3()
-    ends = {"Pose2": lambda: gtsam.Pose2(*point, 0.0), "Pose3": lambda: gtsam.Pose3(gtsam.Rot3(), point)}
+    ends = {"Pose2": lambda: gtsam.Pose2(gtsam.Rot2(), point), "Pose3": lambda: gtsam.Pose3(gtsam.Rot3(), point)}
     end = ends[target]() if target in ends else point
     placed: dict[tuple[int, ...], gtsam.Values] = {}
     for k, factor in enumerate(group.factors):

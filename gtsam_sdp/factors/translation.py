@@ -10,7 +10,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_factor
-from gtsam_sdp.factors.axes import WORLD_AXES, vector_terms
+from gtsam_sdp.factors.axes import vector_terms
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.factors.weights import axis_weights
@@ -114,7 +114,7 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
             constant=-(whitened**2) / share / 2,
             exactness=weights.exactness,
         )
-        return vector_terms(blank, coefficients[:, None], weights, lifting, frame=0 if inverse else WORLD_AXES)
+        return vector_terms(blank, coefficients[:, None], weights, lifting, frame=0 if inverse else None)
 
     return build
 

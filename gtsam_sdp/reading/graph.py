@@ -328,7 +328,7 @@ def _fit_the_rest(
         scale = _scale(values, keys, kinds, space)
         for signature, positions in by_signature.items():
             fit = fit_factors([table.factors[p] for p in positions], signature, space, scale)
-            for place in np.flatnonzero(~fit.fits):
+            for place in np.flatnonzero(~fit.fits).tolist():
                 reason = f"{NO_TERM}, and {fit.reasons[place]}"
                 result.offenders.append(_offender(table, positions[place], reason))
             result.fitted.extend(_fitted_groups(table, keys, positions, signature, space, fit))

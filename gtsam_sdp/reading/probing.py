@@ -62,8 +62,10 @@ class Fit:
 
     def select(self, at: Array) -> Fit:
         """The fits of some factors."""
-        arrays = (self.coefficients, self.constant, self.error, self.inflation, self.fits)
-        return Fit(*(array[at] for array in arrays), [self.reasons[k] for k in at])
+        reasons = [str(self.reasons[k]) for k in at.tolist()]
+        return Fit(
+            self.coefficients[at], self.constant[at], self.error[at], self.inflation[at], self.fits[at], reasons
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def _random_values(
             rotation = position = None
             if KINDS[kind].rotates:
                 rotation = gtsam.Rot2(rng.uniform(-np.pi, np.pi)) if d == 2 else gtsam.Rot3.Expmap(_turn(rng))
-                numbers.append(np.array([rotation.c(), rotation.s()]) if d == 2 else rotation.matrix().T.ravel())
+                matrix = rotation.matrix()
+                numbers.append(matrix[:, 0] if d == 2 else matrix.T.ravel())
             if KINDS[kind].translates:
                 position = rng.normal(size=length or d) * scale
                 numbers.append(position)
@@ -146,7 +149,7 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
     scales = np.concatenate([np.full(count, scale), scale * 10 ** np.linspace(-4, 4, _FRESH_SAMPLES)])
     values, entries = _random_values(signature, space, scales, rng)
     errors, reasons = _evaluate(factors, values, signature.size)
-    usable = np.isfinite(errors).all(axis=(1, 2))
+    usable: Array = np.all(np.isfinite(errors), axis=(1, 2))  # pyright: ignore[reportAssignmentType]
     errors = np.where(usable[:, None, None], errors, 0.0)
     design = np.column_stack([entries, np.ones(len(entries))])
     weight = np.append(np.where(slots.turns, 1.0, 1 / scale), 1.0)  # columns of like size
@@ -154,20 +157,20 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
     coefficients = (weight[:, None] * solution).swapaxes(1, 2)
     rounded = _rounded(coefficients, slots, errors[:, :count])
     predicted = rounded @ design.T
-    sizes = np.abs(rounded) @ np.abs(design).T + np.abs(errors).swapaxes(1, 2).max(axis=2, keepdims=True) * 1e-3
-    sizes = np.maximum(sizes, np.finfo(float).tiny)
-    off = (np.abs(errors.swapaxes(1, 2) - predicted) / sizes).max(axis=(1, 2))
-    fits = usable & (off <= PROBING_TOLERANCE)
-    known = _SAFETY * np.maximum(off, UNIT_ROUNDOFF)
+    largest = np.abs(errors[:, :count]).max(axis=(1, 2), initial=np.finfo(float).tiny)
+    sizes = np.abs(rounded) @ np.abs(design).T + 1e-3 * largest[:, None, None]
+    with np.errstate(over="ignore"):
+        off: Array = np.max(np.abs(errors.swapaxes(1, 2) - predicted) / sizes, axis=(1, 2))
+    fits = np.asarray(usable & (off <= PROBING_TOLERANCE))
+    known = _SAFETY * np.clip(off, UNIT_ROUNDOFF, 1.0)
     bounded = np.abs(rounded[:, :, :-1][:, :, slots.turns]).sum(axis=2) + np.abs(rounded[:, :, -1])
     moving = rounded[:, :, :-1][:, :, ~slots.turns]
-    largest = np.abs(errors[:, :count]).max(axis=1)
-    exact = (moving == np.round(moving)).all(axis=(1, 2))
+    exact = np.all(moving == np.round(moving), axis=(1, 2))
     inflation = np.where(exact, 1.0, np.maximum(1.0, known / UNIT_ROUNDOFF / 8))
     return Fit(
         coefficients=rounded[:, :, :-1],
         constant=rounded[:, :, -1],
-        error=known[:, None] * (bounded + largest),
+        error=known[:, None] * (bounded + largest[:, None]),
         inflation=inflation,
         fits=fits,
         reasons=[r or "its error is not linear in rotations and positions" for r in reasons],
@@ -176,8 +179,8 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
 
 def _rounded(coefficients: Array, slots: Slots, errors: Array) -> Array:
     """Coefficients with what is a whole number but for rounding replaced by it, and rounding replaced by zero."""
-    size = np.abs(errors).max(axis=1)[:, :, None]
-    floor = 64 * UNIT_ROUNDOFF * np.maximum(size, np.abs(coefficients).max(axis=2, keepdims=True))
+    size = np.maximum(np.abs(errors).max(axis=(1, 2)), np.abs(coefficients).max(axis=(1, 2)))
+    floor = 64 * UNIT_ROUNDOFF * size[:, None, None]
     result = np.where(np.abs(coefficients) <= floor, 0.0, coefficients)
     moving = np.append(~slots.turns, False)
     near = np.abs(result - np.round(result)) <= _ROUNDED

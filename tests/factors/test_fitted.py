@@ -26,7 +26,7 @@ def custom(error: Error, noise: Any, keys: tuple[int, ...] = (1, 2)) -> gtsam.Cu
         for place, key in enumerate(keys if jacobians is not None else ()):
             size = values.zeroVectors().at(key).size
             columns = [moved(values, key, step) - moved(values, key, -step) for step in 1e-6 * np.eye(size)]
-            jacobians[place] = np.array(columns).T / 2e-6
+            jacobians[place] = np.array(columns).T / 2e-6  # pyright: ignore[reportOptionalSubscript]
         return np.atleast_1d(error(values))
 
     def moved(values: gtsam.Values, key: int, step: np.ndarray) -> np.ndarray:
