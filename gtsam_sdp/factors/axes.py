@@ -42,16 +42,15 @@ def vector_terms(
             exactness=weights.exactness,
             magnitude=sizes.swapaxes(1, 2) @ np.abs(half) @ sizes,
         )
-    in_world = frame is None
     rows = space.rows
+    slot: int = blank.rotations.shape[1] if frame is None else frame
     if frame is None:
-        frame = blank.rotations.shape[1]
         world = layout.rotation_rows(world_numbers(count))[:, None]
         blank = replace(blank, rotations=np.concatenate([blank.rotations, world], axis=1))
         zeros = np.zeros((*coefficients.shape[:2], rows), dtype=coefficients.dtype)
-        at = frame * rows
+        at = slot * rows
         coefficients = np.concatenate([coefficients[:, :, :at], zeros, coefficients[:, :, at:]], axis=2)
-    at = slice(frame * rows, (frame + 1) * rows)
+    at = slice(slot * rows, (slot + 1) * rows)
     slope, reach, constant = _tangent(blank, coefficients, weights, lifting, at)
     matrix = coefficients.conj().swapaxes(1, 2) @ half @ coefficients
     sizes = np.abs(coefficients)
@@ -68,7 +67,7 @@ def vector_terms(
         constant=blank.constant + constant,
         exactness=np.minimum(weights.exactness, int(Exactness.TANGENT)),
         magnitude=magnitude,
-        entrywise=weights.entrywise(coefficients, constant=blank.constant) if in_world else None,
+        entrywise=weights.entrywise(coefficients, constant=blank.constant) if frame is None else None,
     )
 
 
