@@ -1,4 +1,4 @@
-"""Distances: RangeFactor*, RangeFactorWithTransform*, VectorNormFactor3, QuadraticRangeFactor2.
+"""Distances: RangeFactor*, RangeFactorWithTransform*, VectorNormFactor3, QuadraticRangeFactor2/3.
 
 With d the distance of two positions, d^2 is linear in the lifted matrix, and (d - r)^2 = d^2 - 2 r d + r^2 is a convex
 function of it if r >= 0, hence above its tangents (docs/maths.md, section 2.6).
@@ -148,11 +148,12 @@ def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: str) -
 
 
 def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:
-    """1/2 w |t_2 - t_1 - r u|^2 with u the direction of a Rot2; the weight is not in the factor's noise model."""
+    """1/2 w |t_2 - t_1 - r u|^2 with u a Unit3 or the direction of a Rot2; the noise model does not hold the weight."""
     layout = lifting.layout
+    direction = layout.space.vectors(np.eye(layout.space.dimension)[0])
     table = group.gather(lambda f: [f.range(), f.weight()])
     ones = np.ones((len(table), 1))
-    coefficients = np.concatenate([-table[:, :1], ones], axis=1).astype(layout.space.dtype)
+    coefficients = np.concatenate([-table[:, :1] * direction, ones], axis=1)
     return Terms(
         factor=group.index,
         rotations=layout.rotation[group.numbers[:, 2:]],
@@ -177,5 +178,6 @@ for _d in (2, 3):
     )
 adapter("VectorNormFactor3", ["Vector"], vector_length=3)(_length)
 adapter("QuadraticRangeFactor2", ["Vector", "Vector", "Rot2"], vector_length=2)(_quadratic)
+adapter("QuadraticRangeFactor3", ["Vector", "Vector", "Unit3"], vector_length=3)(_quadratic)
 for _name in ("CalibratedCamera", "CalibratedCameraPoint", "SimpleCamera", "SimpleCameraPoint"):
     unsupported(f"RangeFactor{_name}", "values of cameras cannot be lifted; range from the pose instead")

@@ -229,7 +229,9 @@ def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[s
 def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
     poses2 = set(gtsam.utilities.allPose2s(values).keys())
     poses3 = set(gtsam.utilities.allPose3s(values).keys())
-    readers = {"Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values)}
+    readers = {
+        "Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values), "Unit3": values.atUnit3,
+    }  # fmt: skip
     order = list(readers)
     kinds: list[str] = []
     lengths: list[int] = []
@@ -313,12 +315,15 @@ def _fit_the_rest(
         if not isinstance(factor, gtsam.NoiseModelFactor):
             result.offenders.append(_offender(table, position, NO_TERM))
             continue
+        numbers = np.searchsorted(keys, np.array(table.keys(position), dtype=np.uint64))
+        if any(kinds[n] == "Unit3" for n in numbers):
+            result.offenders.append(_offender(table, position, NO_TERM))
+            continue
         verdict = judge_noise(factor.noiseModel())
         if verdict is not None:
             reason = f"{NO_TERM}, and its noise is hard" if verdict == HARD else verdict
             result.offenders.append(_offender(table, position, reason))
             continue
-        numbers = np.searchsorted(keys, np.array(table.keys(position), dtype=np.uint64))
         signature = Signature(
             tuple(kinds[n] for n in numbers), tuple(int(lengths[n]) for n in numbers), factor.noiseModel().dim()
         )

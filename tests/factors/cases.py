@@ -26,7 +26,9 @@ def random_pose(d: int, rng: Rng, scale: float = 3.0) -> Any:
 
 
 def random_value(kind: str, rng: Rng) -> Any:
-    """A random value: `Rot2`, `Rot3`, `Pose2`, `Pose3`, or `Vector5`."""
+    """A random value: `Rot2`, `Rot3`, `Unit3`, `Pose2`, `Pose3`, or `Vector5`."""
+    if kind == "Unit3":
+        return gtsam.Unit3(rng.normal(size=3))
     if kind.startswith("Rot"):
         return random_rotation(int(kind[-1]), rng)
     if kind.startswith("Pose"):
@@ -165,6 +167,7 @@ _VECTORS = [
     ),
     Case("VectorNormFactor3", ("Vector3",), 1, lambda k, n, r: GTSAM.VectorNormFactor3(*k, random_range(r), n)),
     Case("QuadraticRangeFactor2", ("Vector2", "Vector2", "Rot2"), 2, lambda k, n, r: GTSAM.QuadraticRangeFactor2(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
+    Case("QuadraticRangeFactor3", ("Vector3", "Vector3", "Unit3"), 3, lambda k, n, r: GTSAM.QuadraticRangeFactor3(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
     Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
 ]  # fmt: skip
 

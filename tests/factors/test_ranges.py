@@ -235,3 +235,34 @@ def test_ranges_against_exact_arithmetic(far: float, lever: float) -> None:
         bound = relax(graph, values).solve().bound.value
         assert Fraction(float(bound)) <= exact
         assert bound >= float(exact) * (1 - 1e-11) - 1e-11 * far**2
+
+
+def test_directions_survive_the_lift() -> None:
+    rng = np.random.default_rng(0)
+    values = gtsam.Values()
+    for key in range(20):
+        values.insert(key, gtsam.Unit3(rng.normal(size=3)))
+    for key, axis in enumerate(np.vstack([np.eye(3), -np.eye(3)]), start=20):
+        values.insert(key, gtsam.Unit3(axis))
+    for key in (100, 101):
+        values.insert(key, rng.normal(size=3))
+    graph = gtsam.NonlinearFactorGraph()
+    for key in range(26):
+        graph.add(GTSAM.QuadraticRangeFactor3(100, 101, key, 2.0, 1.0))
+    layout = read(graph, values, "raise").layout
+    lifted = layout.lift(values)
+    at = lifted[layout.blocks[:, None] + np.arange(3)]
+    np.testing.assert_allclose(at @ at.swapaxes(1, 2), np.broadcast_to(np.eye(3), at.shape), atol=1e-14)
+    np.testing.assert_allclose(np.linalg.det(at), 1.0)
+    back = layout.unlift(lifted)
+    for key in range(26):
+        np.testing.assert_allclose(back.atUnit3(key).unitVector(), values.atUnit3(key).unitVector(), atol=1e-15)
+
+
+def test_a_factor_on_a_direction_without_an_adapter() -> None:
+    graph = gtsam.NonlinearFactorGraph()
+    graph.add(gtsam.PriorFactorUnit3(0, gtsam.Unit3(1.0, 2.0, 3.0), Noise.Isotropic.Sigma(2, 0.1)))
+    values = gtsam.Values()
+    values.insert(0, gtsam.Unit3(1.0, 2.0, 2.0))
+    with pytest.raises(UnsupportedFactorError, match="1 x PriorFactorUnit3: no term is known"):
+        certify(graph, values)
