@@ -171,10 +171,11 @@ def _constant_velocity(length: int) -> Callable[[FactorGroup, Lifting], Terms]:
             padded[:, :, place, :, place] = split[:, :, 0, :, 0]
         weights = axis_weights(padded.reshape(count, 2 * rows * d, -1), d)
         identity = np.eye(rows)
-        combination = np.zeros((count, 2 * rows, 4 * rows))
-        combination[:, :rows, :rows] = combination[:, rows:, rows : 2 * rows] = -identity
-        combination[:, :rows, rows : 2 * rows] = -seconds[:, None, None] * identity
-        combination[:, :rows, 2 * rows : 3 * rows] = combination[:, rows:, 3 * rows :] = identity
+        # points x_2 - x_1, v_1, v_2 - v_1: differences of positions are small wherever the map is
+        combination = np.kron(np.array([[-1.0, 0, 1, 0], [0, 1, 0, 0], [0, -1, 0, 1]]), identity)
+        coefficients = np.zeros((count, 2 * rows, 3 * rows))
+        coefficients[:, :rows, :rows] = coefficients[:, rows:, 2 * rows :] = identity
+        coefficients[:, :rows, rows : 2 * rows] = -seconds[:, None, None] * identity
         first = layout.translation[group.numbers]
         blank = Terms(
             factor=group.index,
@@ -186,7 +187,7 @@ def _constant_velocity(length: int) -> Callable[[FactorGroup, Lifting], Terms]:
             constant=np.zeros(count),
             exactness=weights.exactness,
         )
-        return vector_terms(blank, np.eye(2 * rows), weights, lifting)
+        return vector_terms(blank, coefficients, weights, lifting)
 
     return build
 
