@@ -154,9 +154,9 @@ def test_constant_velocity_of_known_states(lift_name: Any, far: float, densities
     for seconds in (0.5, 0.1, 8.0):
         x, v, x2, v2 = (rng.normal(size=3) for _ in range(4))
         x, x2 = x + far, x2 + far
-        states: list[Any] = [gtsam.StateData(1, 2, 0.0), gtsam.StateData(3, 4, seconds)]
+        states = [gtsam.StateData(1, 2, 0.0), gtsam.StateData(3, 4, seconds)]
         graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
-        factor = gtsam.WnoaMotionFactorPoint3(*states, np.array(densities))
+        factor = gtsam.WnoaMotionFactorPoint3(states[0], states[1], np.array(densities))
         graph.add(factor)
         for key, value in ((1, x), (2, v), (3, x2), (4, v2)):
             graph.add(gtsam.PriorFactorPoint3(key, value, gtsam.noiseModel.Constrained.All(3)))
