@@ -40,6 +40,9 @@ _NEGLIGIBLE_REMAINDER = 1e-17
 _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
 _BACKING_OFF = 4.0
+_UNUSED = 1e-9
+"""Share of the largest row sum below which a rotation's row counts as unused: two rows of a direction are."""
+
 _ROUNDING_SHARE = 1e-6
 """Share of the bound above which what rounding takes is worth more attempts."""
 
@@ -241,7 +244,8 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
 
     turning = np.flatnonzero(slack.norms > 0)
     sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
-    scale = float(np.median(sums)) if turning.size else 0.0
+    sums = sums[sums > _UNUSED * sums.max(initial=0.0)]
+    scale = float(np.median(sums)) if sums.size else 0.0
     ceiling = max(slack.base, 0.0) / max(total, 1.0)
     return _best_shift(attempt, scale, total, ceiling, quick)
 

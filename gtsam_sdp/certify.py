@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -169,8 +170,9 @@ def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
 
 
 def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:
-    """A user's term above its factor's cost by more than rounding would make the bound wrong: refuse it."""
-    own = np.searchsorted(reading.table.index, [user.index for user in reading.user_factors])
+    """A term of a user's, or one that was fitted, above its factor's cost by more than rounding: refuse it."""
+    fitted = np.concatenate([np.zeros(0, dtype=np.intp), *(group.index for group in reading.fitted)])
+    own = np.searchsorted(reading.table.index, [*(user.index for user in reading.user_factors), *fitted])
     suspects = own[contribution[own] < -1e-9 * reading.costs[own]]
     if not len(suspects):
         return
@@ -178,10 +180,13 @@ def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) 
     worst = int(np.argmax(excess))
     if excess[worst] > 0:
         position = int(suspects[worst])
+        advice = "Correct the registered term (gtsam_sdp.check_term helps)."
+        if reading.table.index[position] in fitted:
+            advice = "Its error looked linear elsewhere but is not: register a term for it, or drop the factor."
         raise InvalidTermError(
             f"The term of {reading.table.name(position)} is above the factor's cost at the values "
             f"({reading.costs[position] - contribution[position]:.6g} against {reading.costs[position]:.6g}): "
-            "a bound made of it would be wrong. Correct the registered term (gtsam_sdp.check_term helps)."
+            f"a bound made of it would be wrong. {advice}"
         )
 
 
@@ -272,6 +277,10 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
             f"{len(reading.dropped)} unsupported factor(s) dropped: "
             f"they cost {_dropped_cost(reading):.4g} here and count as 0 in the bound"
         )
+    if reading.fitted:
+        names = Counter(name for group in reading.fitted for name in group.type_names)
+        named = ", ".join(f"{count} {name}" for name, count in names.items())
+        notes.append(f"{named}: no adapter; found to be linear in rotations and positions by evaluating the error")
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")

@@ -12,7 +12,7 @@ import numpy as np
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.factors.registry import ADAPTERS
+from gtsam_sdp.factors.registry import ADAPTERS, Adapter
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import Qcqp
@@ -87,7 +87,7 @@ def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
             continue
         for key, kind in zip(factor.keys(), adapter.kinds, strict=True):
             if not values.exists(key):
-                values.insert(key, np.zeros(_length(factor)) if kind == "Vector" else getattr(gtsam, kind)())
+                values.insert(key, np.zeros(_length(factor, adapter)) if kind == "Vector" else getattr(gtsam, kind)())
     missing = [key for key in unknown if not values.exists(key)]
     if missing:
         raise InvalidGraphError(
@@ -97,9 +97,9 @@ def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
     return values
 
 
-def _length(factor: Any) -> int:
+def _length(factor: Any, adapter: Adapter) -> int:
     """Length of the vectors that a factor is about."""
-    return len(factor.measured()) if hasattr(factor, "weight") else factor.noiseModel().dim()
+    return adapter.vector_length or factor.noiseModel().dim()
 
 
 def with_hard_values(reading: Reading) -> Reading:

@@ -32,26 +32,31 @@ class Exactness(IntEnum):
 
 
 class Entrywise(NamedTuple):
-    """A quadratic form on entries, (m, d r, d r), and the sizes of the numbers it was summed from."""
+    """A quadratic form on entries, (m, d r, d r), the sizes of the numbers it was summed from, a constant, (m,)."""
 
     matrix: Array
     magnitude: Array
+    constant: Array
 
     @classmethod
-    def of_residuals(cls, coefficients: Array, information: Array, sizes: Array | None = None) -> Entrywise:
-        """1/2 vec(B X)^T W vec(B X) for residual vectors B X, row by row.
+    def of_residuals(
+        cls, coefficients: Array, information: Array, sizes: Array | None = None, constant: Array | None = None
+    ) -> Entrywise:
+        """1/2 vec(B X)^T W vec(B X) + constant for residual vectors B X, row by row.
 
         Args:
             coefficients: B, (m, q, r).
             information: W, (m, d q, d q).
             sizes: sizes of the numbers that B was computed from, (m, q, r); None: B itself.
+            constant: (m,); None: zero.
         """
         d = information.shape[1] // coefficients.shape[1]
         wide = by_entry(coefficients, d)
         wide_sizes = entry_sizes(np.abs(coefficients) if sizes is None else sizes, coefficients, d)
         root = np.sqrt(np.einsum("kii->ki", information))
         total = (root[:, :, None] * wide_sizes).sum(axis=1)
-        return cls(wide.swapaxes(1, 2) @ information @ wide / 2, total[:, :, None] * total[:, None, :] / 2)
+        constant = np.zeros(len(information)) if constant is None else constant
+        return cls(wide.swapaxes(1, 2) @ information @ wide / 2, total[:, :, None] * total[:, None, :] / 2, constant)
 
 
 def entry_sizes(sizes: Array, matrices: Array, dimension: int) -> Array:
@@ -91,7 +96,7 @@ class Terms:
         exactness: `Exactness` of each, (m,).
         magnitude: sizes of the numbers that `matrix` was summed from, (m, r, r); None: they do not cancel.
         entrywise: where `matrix` is only a bound, the factor's exact cost as a quadratic form on the d * r entries of
-            X, row by row, which the vector lift can hold, (m, d r, d r); None if there is none.
+            X, row by row, and a constant of its own, which the vector lift can hold; None if there is none.
     """
 
     factor: Array

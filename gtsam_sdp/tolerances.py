@@ -33,6 +33,12 @@ FIXED_VALUE_TOLERANCE = 1e-6
 MANIFOLD_TOLERANCE = 1e-7
 """Largest entry of R R^T - I at which a matrix still counts as a rotation that rounding took off SO(d)."""
 
+PROBING_TOLERANCE = 1e-9
+"""Largest relative misfit at which a factor's error, evaluated at random values, still counts as linear."""
+
+EXACT_LOSS = 1e-7
+"""Share of its factor's cost that a term called exact may give up, for the rounding of what was read."""
+
 TERM_VIOLATION = 1e-11
 """A term may exceed its factor's cost by this share of the terms' size, for rounding, before it is refused."""
 

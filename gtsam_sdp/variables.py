@@ -1,7 +1,8 @@
 """The table of variables: which rows of the lifted matrix Y each one owns, and the way there and back.
 
 A rotation owns the rows R^T, a pose the rows [R^T; t^T], a point or vector the rows p^T. In two dimensions rows are
-complex numbers: a rotation is z = cos + i sin, a translation x + i y. See docs/maths.md, section 1.
+complex numbers: a rotation is z = cos + i sin, a translation x + i y. A direction in space is the first row of a
+rotation whose other two rows are of no consequence. See docs/maths.md, section 1.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ KINDS = {
     for kind in (
         Kind("Rot2", 2, True, False),
         Kind("Rot3", 3, True, False),
+        Kind("Unit3", 3, True, False),
         Kind("Pose2", 2, True, True),
         Kind("Pose3", 3, True, True),
         Kind("Vector", None, False, True),
@@ -140,7 +142,7 @@ class Layout:
     @classmethod
     def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
         """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
-        space = Space(_common_dimension(keys, kinds, lengths))
+        space = Space(common_dimension(keys, kinds, lengths))
         rotates = np.array([KINDS[k].rotates for k in kinds])
         translates = np.array([KINDS[k].translates for k in kinds])
         vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
@@ -241,7 +243,9 @@ class Layout:
         for number, kind in enumerate(self.kinds):
             key = int(self.keys[number])
             rotation = translation = None
-            if KINDS[kind].rotates:
+            if kind == "Unit3":  # the other two rows may be anything
+                rotation = lifted[self.rotation[number]][:, None]
+            elif KINDS[kind].rotates:
                 rotation = turns[place[number]].T
             if KINDS[kind].translates:
                 length = int(self.lengths[number]) or self.space.dimension
@@ -252,7 +256,8 @@ class Layout:
         return values
 
 
-def _common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
+def common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
+    """2 or 3: the dimension of the space that all variables live in."""
     dimensions = {KINDS[k].dimension: i for i, k in reversed(list(enumerate(kinds))) if KINDS[k].dimension}
     if len(dimensions) == 2:
         named = " and ".join(f"{format_key(int(keys[i]))} ({kinds[i]})" for _, i in sorted(dimensions.items()))
@@ -275,8 +280,18 @@ def _read_kind(kind: str, values: gtsam.Values, keys: Array, space: Space) -> tu
         vectors = [vector_at(values, int(k)) for k in keys]
         same = all(len(v) == space.dimension for v in vectors)
         return None, np.array(vectors) if same else vectors
+    if kind == "Unit3":
+        return _frames(np.array([values.atUnit3(int(k)).unitVector() for k in keys])), None
     at = values.atRot2 if kind == "Rot2" else values.atRot3
     return np.array([at(int(k)).matrix() for k in keys]), None
+
+
+def _frames(directions: Array) -> Array:
+    """Rotations whose first columns are given directions, (m, 3) to (m, 3, 3)."""
+    least = np.eye(3)[np.argmin(np.abs(directions), axis=1)]
+    second = np.cross(directions, least)
+    second /= np.linalg.norm(second, axis=1)[:, None]
+    return np.stack([directions, second, np.cross(directions, second)], axis=2)
 
 
 def vector_at(values: gtsam.Values, key: int) -> Array:
@@ -299,6 +314,8 @@ def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:
 
 
 def _gtsam_value(kind: str, rotation: Any, translation: Any) -> Any:
+    if kind == "Unit3":
+        return gtsam.Unit3(rotation[:, 0])
     if kind in ("Rot2", "Pose2"):
         turn = gtsam.Rot2.fromCosSin(float(rotation[0, 0].real), float(rotation[0, 0].imag))
         return turn if kind == "Rot2" else gtsam.Pose2(turn, translation)

@@ -270,6 +270,23 @@ def as_frobenius(graph: gtsam.NonlinearFactorGraph) -> gtsam.NonlinearFactorGrap
     return result
 
 
+def distance_factor(i: int, j: int, measured: float, d: int = 3) -> gtsam.CustomFactor:
+    """A factor that no term is known for: a distance that GTSAM does not know to be one."""
+
+    def error(this: gtsam.CustomFactor, values: gtsam.Values, jacobians: Any) -> np.ndarray:
+        at: Any = values.atPose2 if d == 2 else values.atPose3
+        first, second = (at(key) for key in this.keys())
+        moved = second.translation() - first.translation()
+        distance = np.linalg.norm(moved)
+        if jacobians is not None:
+            for k, (pose, sign) in enumerate(((first, -1.0), (second, 1.0))):
+                row = sign * moved / distance @ pose.rotation().matrix()
+                jacobians[k] = np.append(row, 0.0)[None] if d == 2 else np.append(np.zeros(3), row)[None]
+        return np.array([distance - measured])
+
+    return gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(1), [i, j], error)
+
+
 def localisation_chain(
     count: int, odometry: float = 0.2, fine: float = 0.1, coarse: float = 1.0, every: int = 5, seed: int = 0
 ) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:

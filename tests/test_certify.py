@@ -313,12 +313,13 @@ def test_dropped_factors_count_as_zero() -> None:
         gtsam.noiseModel.mEstimator.Huber.Create(1.0), gtsam.noiseModel.Unit.Create(6)
     )
     graph.add(gtsam.BetweenFactorPose3(0, 5, gtsam.Pose3(), huber))
-    graph.add(gtsam.RangeFactorPose3(0, 7, 3.0, gtsam.noiseModel.Unit.Create(1)))
+    graph.add(problems.distance_factor(0, 7, 3.0))
     with pytest.raises(gtsam_sdp.UnsupportedFactorError) as caught:
         certify(graph, result)
     message = str(caught.value)
     assert "1 x BetweenFactorPose3: Robust noise is not quadratic (factor 25 on 0, 5)" in message
-    assert "1 x RangeFactorPose3: no term is known for this factor type (factor 26 on 0, 7)" in message
+    reason = "no term is known for this factor type, and its error is not linear in rotations and positions"
+    assert f"1 x CustomFactor: {reason} (factor 26 on 0, 7)" in message
     assert 'on_unsupported="drop"' in message
     dropped = certify(graph, result, on_unsupported="drop")
     assert dropped.cost == graph.error(result)
@@ -333,7 +334,7 @@ def test_dropped_factors_count_as_zero() -> None:
 
 def test_only_dropped_factors() -> None:
     graph = gtsam.NonlinearFactorGraph()
-    graph.add(gtsam.RangeFactorPose3(0, 1, 3.0, gtsam.noiseModel.Unit.Create(1)))
+    graph.add(problems.distance_factor(0, 1, 3.0))
     values = problems.to_values([(0, gtsam.Pose3()), (1, gtsam.Pose3(gtsam.Rot3(), np.array([1.0, 0, 0])))])
     certificate = certify(graph, values, on_unsupported="drop")
     assert certificate.status is CertificateStatus.INCONCLUSIVE
@@ -342,7 +343,7 @@ def test_only_dropped_factors() -> None:
 
 def test_dropping_may_leave_keys_free() -> None:
     graph, truth = problems.small_graph(3, seed=5, sigma_rotation=0.05)
-    graph.add(gtsam.RangeFactorPose3(0, 77, 3.0, gtsam.noiseModel.Unit.Create(1)))
+    graph.add(problems.distance_factor(0, 77, 3.0))
     truth.insert(77, gtsam.Pose3(gtsam.Rot3(), truth.atPose3(0).translation() + np.array([3.0, 0, 0])))
     certificate = certify(graph, problems.optimize(graph, truth), on_unsupported="drop")
     assert certificate

@@ -108,7 +108,7 @@ class Pieces(NamedTuple):
 def pieces_of(terms: Terms, d: int) -> Pieces:
     """The whole cost where the Gram matrix holds only a bound, else the Gram form on entries."""
     if terms.entrywise is not None:
-        return Pieces(*terms.entrywise)
+        return Pieces(terms.entrywise.matrix, terms.entrywise.magnitude)
     magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
     return Pieces(by_entry(terms.matrix, d), entry_sizes(magnitude, terms.matrix, d))
 
@@ -131,8 +131,14 @@ def with_world(reading: Reading) -> Reading:
 
 
 def in_world(batch: Terms, layout: Layout) -> Terms:
-    """Terms whose noise knows the axes of the world belong to the world frame, even if nothing else ties them to it."""
-    if batch.entrywise is None or batch.offset is not None:
+    """Terms whose noise knows the axes of the world belong to the world frame, even if nothing else ties them to it.
+
+    Their constant is that of their whole cost.
+    """
+    if batch.entrywise is None:
+        return batch
+    batch = replace(batch, constant=batch.entrywise.constant)
+    if batch.offset is not None:
         return batch
     points = batch.combination.shape[-2]
     offset = np.zeros((len(batch.factor), points, layout.space.rows), dtype=layout.space.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # importing a family registers its adapters
-from gtsam_sdp.factors import equality, frobenius, pose, rotation, translation  # noqa: F401
+from gtsam_sdp.factors import bearing_range, equality, frobenius, pose, ranges, rotation, translation  # noqa: F401
 from gtsam_sdp.factors.registry import ADAPTERS, Lifting
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms
@@ -18,5 +18,6 @@ def build_terms(reading: Reading, *, at_measurements: bool = False) -> Sequence[
     """
     lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
+    terms += [group.build(lifting) for group in reading.fitted]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

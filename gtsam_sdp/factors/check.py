@@ -11,7 +11,7 @@ from gtsam_sdp.errors import InvalidTermError, format_factor
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms import Exactness
-from gtsam_sdp.tolerances import TERM_VIOLATION
+from gtsam_sdp.tolerances import EXACT_LOSS, TERM_VIOLATION
 from gtsam_sdp.variables import KINDS, Layout
 
 
@@ -57,7 +57,7 @@ def check_term(
             slack = max(slack, cost - reading.cost)  # a term has to hold only where no factor costs more than the whole
         if value > cost + slack:
             raise InvalidTermError(_message(factor, value, cost, "above"))
-        if exact and abs(value - cost) > slack:
+        if exact and cost - value > slack + EXACT_LOSS * cost:
             raise InvalidTermError(_message(factor, value, cost, "EXACT but different from"))
     value, cost, slack = compare(own)
     return abs(value - cost) / max(cost, slack)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gtsam_sdp.errors import Offender, UnsupportedFactorError
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
+from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import KINDS, Array, Layout
 
@@ -21,9 +22,7 @@ _NUMBERS = {"Rot2": 2, "Rot3": 9, "Pose2": 4, "Pose3": 12, "Point2": 2, "Point3"
 
 def _prescribed(factor: Any, count: int) -> tuple[Array, bool]:
     """The prescribed value's numbers, and whether violation is allowed: the end of the serialised factor."""
-    words = factor.serialize().split()
-    numbers = [float(word) for word in words if "e" in word and word[0] in "-0123456789"]
-    return np.array(numbers[-1 - count : -1]), words[-2] != "0"
+    return floating_numbers(factor)[-1 - count : -1], factor.serialize().split()[-2] != "0"
 
 
 def _fix(name: str):

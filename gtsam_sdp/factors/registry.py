@@ -128,6 +128,7 @@ class Adapter:
         build: makes the terms.
         fix: reads the value that a hard noise model prescribes; None if hard noise is not supported.
         unit_dimension: noise dimension at which unit noise is suspicious (GTSAM replaces models silently).
+        vector_length: numbers in its vectors; None: as many as its noise has.
     """
 
     type_name: str
@@ -136,6 +137,7 @@ class Adapter:
     build: BuildTerms
     fix: FixValues | None = None
     unit_dimension: int | None = None
+    vector_length: int | None = None
 
 
 ADAPTERS: dict[str, Adapter] = {}
@@ -148,11 +150,12 @@ def adapter(
     absolute: bool = False,
     fix: FixValues | None = None,
     unit_dimension: int | None = None,
+    vector_length: int | None = None,
 ) -> Callable[[BuildTerms], BuildTerms]:
     """Registers the decorated function as the adapter of a GTSAM factor type."""
 
     def register(build: BuildTerms) -> BuildTerms:
-        ADAPTERS[type_name] = Adapter(type_name, tuple(kinds), absolute, build, fix, unit_dimension)
+        ADAPTERS[type_name] = Adapter(type_name, tuple(kinds), absolute, build, fix, unit_dimension, vector_length)
         return build
 
     return register

@@ -9,7 +9,10 @@ from typing import Any
 import gtsam
 import numpy as np
 
-from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter
+from gtsam_sdp.errors import InvalidGraphError, format_factor
+from gtsam_sdp.factors.axes import vector_terms
+from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
+from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.factors.weights import axis_weights
 from gtsam_sdp.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
@@ -28,17 +31,17 @@ def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
     rows = weights.matrix.shape[1]
     first = layout.translation[group.numbers]
     signs = [1.0] if first.shape[1] == 1 else [-1.0, 1.0]
-    return Terms(
+    blank = Terms(
         factor=group.index,
         rotations=no_rows(len(first)),
         translations=(first[:, :, None] + np.arange(rows)).reshape(len(first), -1),
         combination=np.hstack([sign * np.eye(rows) for sign in signs]),
         offset=measured,
-        matrix=weights.matrix.astype(layout.space.dtype) / 2,
+        matrix=np.zeros(0),
         constant=np.zeros(len(first)),
         exactness=weights.exactness,
-        entrywise=weights.entrywise(np.eye(rows, dtype=layout.space.dtype)),
     )
+    return vector_terms(blank, np.eye(rows), weights, lifting)
 
 
 def _measuring(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
@@ -101,26 +104,112 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
         kept = (1 - share)[:, None, None]
         weights = weights._replace(matrix=kept * weights.matrix, information=kept * weights.information)
         coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
-        return Terms(
+        blank = Terms(
             factor=group.index,
             rotations=layout.rotation[group.numbers],
             translations=layout.translation[group.numbers],
             combination=np.array([[1.0]]),
             offset=space.vectors(in_world)[:, None, :],
-            matrix=residual_matrix(coefficients, weights.matrix[:, 0, 0] / 2),
+            matrix=np.zeros(0),
             constant=-(whitened**2) / share / 2,
             exactness=weights.exactness,
-            entrywise=None if inverse else weights.entrywise(coefficients[:, None]),
         )
+        return vector_terms(blank, coefficients[:, None], weights, lifting, frame=0 if inverse else None)
 
     return build
 
+
+_ARM_TOLERANCE = 1e-9
+"""How well an antenna's position, read from the serialised factor, has to explain the factor's error."""
+
+
+def _gps_arm(group: FactorGroup, lifting: Lifting) -> Terms:
+    """1/2 |t + R s - z|^2 with s the antenna's position in the body frame."""
+    layout = lifting.layout
+    measured = group.gather(lambda f: f.measurementIn())
+    arms = group.gather(lambda f: floating_numbers(f)[-3:])
+    errors = group.gather(lambda f: f.evaluateError(gtsam.Pose3()))
+    scale = 1 + np.abs(measured).max(axis=1) + np.abs(arms).max(axis=1)
+    bad = np.flatnonzero(np.abs(arms - measured - errors).max(axis=1) > _ARM_TOLERANCE * scale)
+    if len(bad):
+        k = bad[0]
+        raise InvalidGraphError(
+            f"The lever arm of {format_factor(int(group.index[k]), group.type_name, group.keys[k])} could not be read: "
+            'it does not explain the factor\'s error. Drop the factor (on_unsupported="drop").'
+        )
+    weights = axis_weights(group.information, 3)
+    blank = Terms(
+        factor=group.index,
+        rotations=layout.rotation[group.numbers],
+        translations=layout.translation[group.numbers],
+        combination=np.array([[1.0]]),
+        offset=measured[:, None, :],
+        matrix=np.zeros(0),
+        constant=np.zeros(len(arms)),
+        exactness=weights.exactness,
+    )
+    coefficients = np.concatenate([arms, np.ones((len(arms), 1))], axis=1)[:, None]
+    return vector_terms(blank, coefficients, weights, lifting)
+
+
+def _constant_velocity(length: int) -> Callable[[FactorGroup, Lifting], Terms]:
+    """1/2 |x_2 - x_1 - v_1 dt, v_2 - v_1|^2 for positions x and velocities v, vectors of `length` numbers."""
+
+    def build(group: FactorGroup, lifting: Lifting) -> Terms:
+        layout = lifting.layout
+        d, count = layout.space.dimension, len(group.index)
+        rows = -(-length // d)
+        zero, one = np.zeros(length), np.ones(length)
+        seconds = -group.gather(lambda f: f.evaluateError(zero, one, zero, zero)[0])
+        # each of the two residuals is padded to whole rows, with the weights of its first number
+        taken = np.where(np.arange(rows * d) < length, np.arange(rows * d), 0)
+        split = group.information.reshape(count, 2, length, 2, length)
+        padded = split[:, :, taken][..., taken]
+        apart = np.arange(rows * d) >= length
+        padded[:, :, apart] = padded[..., apart] = 0.0
+        for place in np.flatnonzero(apart):
+            padded[:, :, place, :, place] = split[:, :, 0, :, 0]
+        weights = axis_weights(padded.reshape(count, 2 * rows * d, -1), d)
+        identity = np.eye(rows)
+        # points x_2 - x_1, v_1, v_2 - v_1: differences of positions are small wherever the map is
+        combination = np.kron(np.array([[-1.0, 0, 1, 0], [0, 1, 0, 0], [0, -1, 0, 1]]), identity)
+        coefficients = np.zeros((count, 2 * rows, 3 * rows))
+        coefficients[:, :rows, :rows] = coefficients[:, rows:, 2 * rows :] = identity
+        coefficients[:, :rows, rows : 2 * rows] = -seconds[:, None, None] * identity
+        first = layout.translation[group.numbers]
+        blank = Terms(
+            factor=group.index,
+            rotations=no_rows(count),
+            translations=(first[:, :, None] + np.arange(rows)).reshape(count, -1),
+            combination=combination,
+            offset=None,
+            matrix=np.zeros(0),
+            constant=np.zeros(count),
+            exactness=weights.exactness,
+        )
+        return vector_terms(blank, coefficients, weights, lifting)
+
+    return build
+
+
+_NAV_STATE = "values of type NavState cannot be lifted; use poses, and GPSFactor or GPSFactorArm"
+_MOTION_OF_POSES = "it measures log maps of poses and body velocities, products that the lift does not hold"
 
 for _name in ("Point2", "Point3", "Vector"):
     adapter(f"BetweenFactor{_name}", ["Vector"] * 2, absolute=True)(_measuring("measured"))
 for _name in ("Point1", "Point2", "Point3", "Vector", "Vector6"):
     adapter(f"PriorFactor{_name}", ["Vector"], absolute=True, fix=_fix("prior"))(_measuring("prior"))
 adapter("GPSFactor", ["Pose3"], absolute=True, fix=_fix("measurementIn"))(_measuring("measurementIn"))
+adapter("GPSFactorArm", ["Pose3"], absolute=True)(_gps_arm)
+unsupported("GPSFactorArmCalib", "a lever arm that is estimated is multiplied by the rotation, which is not linear")
+for _name in ("GPSFactor2", "GPSFactor2Arm", "GPSFactor2ArmCalib"):
+    unsupported(_name, _NAV_STATE)
+for _length in (1, 2, 3):
+    adapter(f"WnoaMotionFactorPoint{_length}", ["Vector"] * 4, absolute=True, vector_length=_length)(
+        _constant_velocity(_length)
+    )
+for _d in ("2", "3"):
+    unsupported(f"WnoaMotionFactorPose{_d}", _MOTION_OF_POSES)
 for _d in ("2", "3"):
     adapter(f"PoseTranslationPrior{_d}D", [f"Pose{_d}"], absolute=True, fix=_fix("measured"))(_measuring("measured"))
     adapter(f"RelativeTranslationFactor{_d}", [f"Rot{_d}", "Vector", "Vector"])(_relative_translation)

@@ -57,15 +57,45 @@ class AxisWeights(NamedTuple):
     exactness: Array
     information: Array
 
-    def entrywise(self, coefficients: Array, sizes: Array | None = None) -> Entrywise | None:
+    def entrywise(
+        self, coefficients: Array, sizes: Array | None = None, constant: Array | None = None
+    ) -> Entrywise | None:
         """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already.
 
-        `sizes`: of the numbers that the coefficients were computed from.
+        `sizes`: of the numbers that the coefficients were computed from; `constant`: zero if it is not given.
         """
         if (self.exactness == int(Exactness.EXACT)).all():
             return None
         shape = (len(self.matrix), *coefficients.shape[-2:])
-        return Entrywise.of_residuals(np.broadcast_to(coefficients, shape), self.information, sizes)
+        return Entrywise.of_residuals(np.broadcast_to(coefficients, shape), self.information, sizes, constant)
+
+
+_SPARE = 1e-11
+"""Share of a common part of all axes that is given up, so that what is left is positive definite beyond rounding."""
+
+
+def _common_part(information: Array, by_axis: Array) -> tuple[Array, Array]:
+    """Matrices A with A kron I_d below W, for noise that couples residuals: multiples of W's mean over the axes.
+
+    Returns:
+        A, (m, q, q), and whether W - A kron I_d was found to be positive definite.
+    """
+    count, d, q, _ = by_axis.shape
+    mean = symmetric(by_axis.mean(axis=1))
+    diagonal = np.einsum("kaa->ka", mean)
+    usable = (diagonal > 0).all(axis=1)
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = mean * scale[:, :, None] * scale[:, None, :]
+    eigenvalues, vectors = np.linalg.eigh(scaled)
+    usable &= eigenvalues[:, 0] > 1e-6
+    root = vectors / np.sqrt(np.where(usable[:, None], eigenvalues, 1.0))[:, None, :] * scale[:, :, None]
+    wide = np.einsum("kab,ij->kaibj", root, np.eye(d)).reshape(count, q * d, q * d)
+    share = smallest_eigenvalue(symmetric(wide.swapaxes(1, 2) @ information @ wide))
+    kept = np.maximum(share * (1 - _SPARE), 0.0)[:, None, None] * mean
+    rest = information - np.einsum("kab,ij->kaibj", kept, np.eye(d)).reshape(count, q * d, q * d)
+    weight = np.sqrt(np.maximum(np.einsum("kii->ki", information), np.finfo(float).tiny))
+    rest = rest / weight[:, :, None] / weight[:, None, :]
+    return kept, usable & (smallest_eigenvalue(symmetric(rest), 2 * np.linalg.norm(rest, axis=(1, 2))) > 0)
 
 
 def axis_weights(information: Array, dimension: int) -> AxisWeights:
@@ -73,7 +103,8 @@ def axis_weights(information: Array, dimension: int) -> AxisWeights:
 
     Residual vectors r_1 ... r_q of d numbers each, stacked, have information W (qd x qd). A Gram lift knows their
     scalar products only, so it keeps 1/2 sum A_ab r_a . r_b: equal to the cost if W = A kron I_d. Otherwise a
-    diagonal W gives the smallest weight of each r_a, and any other W its smallest eigenvalue.
+    diagonal W gives the smallest weight of each r_a, and any other W a multiple of its mean over the axes, or its
+    smallest eigenvalue.
 
     Args:
         information: W, (m, n, n); if d does not divide n the last residual is padded with its own weight.
@@ -105,6 +136,10 @@ def axis_weights(information: Array, dimension: int) -> AxisWeights:
         smallest = np.maximum(smallest_eigenvalue(information[rough]), 0.0)
         chosen = np.where((off_diagonal <= NEGLIGIBLE)[:, None], least, smallest[:, None])
         weights[rough] = chosen[:, :, None] * np.eye(blocks)
+        mixed = rough[off_diagonal > NEGLIGIBLE]
+        if blocks > 1 and len(mixed):
+            better, proven = _common_part(full[mixed], by_axis[mixed])
+            weights[mixed[proven]] = better[proven]
     # what was neglected is at most this share of the diagonal
     neglected = size * NEGLIGIBLE * ((across > 0) | (spread.max(axis=(1, 2, 3)) > 0))
     weights -= neglected[:, None, None] * np.einsum("kaa->ka", weights)[:, :, None] * np.eye(blocks)

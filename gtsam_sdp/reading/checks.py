@@ -30,10 +30,10 @@ def check_types(graph: object, values: object) -> None:
 
 def check_kinds(group: FactorGroup, layout: Layout) -> None:
     """Raises InvalidGraphError where the values of factors' keys have another type or length."""
-    expected = ADAPTERS[group.type_name].kinds
+    adapter = ADAPTERS[group.type_name]
     kinds = np.array(layout.kinds)
-    dimension = group.information.shape[1]
-    for slot, kind in enumerate(expected):
+    dimension = adapter.vector_length or group.information.shape[1]
+    for slot, kind in enumerate(adapter.kinds):
         wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
         if len(wrong):
             k = wrong[0]

@@ -18,6 +18,7 @@ from gtsam_sdp.errors import (
     format_factor,
     format_key,
 )
+from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
 from gtsam_sdp.reading.checks import (
     check_finite_costs,
@@ -29,8 +30,9 @@ from gtsam_sdp.reading.checks import (
     warn_of_unit_noise,
 )
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
+from gtsam_sdp.reading.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.terms import Term
-from gtsam_sdp.variables import KINDS, Array, Layout, vector_at
+from gtsam_sdp.variables import KINDS, Array, Layout, Space, common_dimension, vector_at
 
 OnUnsupported = Literal["raise", "drop"]
 NO_TERM = "no term is known for this factor type"
@@ -88,6 +90,7 @@ class Reading:
         cost: graph.error(values).
         costs: error of each factor of the table.
         drops: whether what has no term may be left out of the bound.
+        fitted: factors without an adapter whose error was found to be linear.
     """
 
     table: FactorTable
@@ -100,6 +103,7 @@ class Reading:
     cost: float
     costs: Array
     drops: bool
+    fitted: Sequence[FittedGroup] = ()
 
 
 def read(
@@ -121,6 +125,7 @@ def read(
     table = _list_factors(graph)
     keys, kinds, lengths = _variables(table, values)
     sorted_factors = _sort_factors(table, values)
+    _fit_the_rest(table, values, sorted_factors, keys, kinds, lengths)
     if on_unsupported == "drop":
         _check_droppable(table, sorted_factors.offenders)
     if sorted_factors.offenders and on_unsupported == "raise":
@@ -129,6 +134,7 @@ def read(
     absolute = (
         any(ADAPTERS[members.type_name].absolute for members in [*sorted_factors.soft, *sorted_factors.hard])
         or any(u.term.absolute for u in sorted_factors.user)
+        or any(f.absolute for f in sorted_factors.fitted)
     )  # fmt: skip
     layout = Layout.build(keys, kinds, lengths, world=absolute)
     groups = [_group(table, layout, members) for members in sorted_factors.soft]
@@ -144,7 +150,7 @@ def read(
         check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
-        float(graph.error(values)), costs, on_unsupported == "drop",
+        float(graph.error(values)), costs, on_unsupported == "drop", sorted_factors.fitted,
     )  # fmt: skip
 
 
@@ -223,7 +229,9 @@ def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[s
 def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
     poses2 = set(gtsam.utilities.allPose2s(values).keys())
     poses3 = set(gtsam.utilities.allPose3s(values).keys())
-    readers = {"Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values)}
+    readers = {
+        "Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values), "Unit3": values.atUnit3,
+    }  # fmt: skip
     order = list(readers)
     kinds: list[str] = []
     lengths: list[int] = []
@@ -272,6 +280,8 @@ class _Sorted:
     hard: list[Members]
     user: list[UserFactor]
     offenders: list[Offender]
+    unknown: list[int]
+    fitted: list[FittedGroup]
 
 
 def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
@@ -279,7 +289,7 @@ def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
     by_type: dict[str, list[int]] = {}
     for position, name in enumerate(table.types):
         by_type.setdefault(name, []).append(position)
-    result = _Sorted([], [], [], [])
+    result = _Sorted([], [], [], [], [], [])
     for name, members in by_type.items():
         if has_user_terms(name):
             members = _take_user_factors(table, values, name, members, result)
@@ -287,10 +297,87 @@ def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
         if adapter is not None:
             _sort_by_noise(table, adapter, members, result)
             continue
-        reason = UNSUPPORTED.get(name, NO_TERM)
-        result.offenders.extend(_offender(table, p, reason) for p in members)
+        if name in UNSUPPORTED:
+            result.offenders.extend(_offender(table, p, UNSUPPORTED[name]) for p in members)
+        else:
+            result.unknown.extend(members)
     result.offenders.sort(key=lambda o: o.index)
     return result
+
+
+def _fit_the_rest(
+    table: FactorTable, values: gtsam.Values, result: _Sorted, keys: Array, kinds: tuple[str, ...], lengths: Array
+) -> None:
+    """Reads factors of unknown types by probing their errors; files the others as offenders."""
+    by_signature: dict[Signature, list[int]] = {}
+    for position in result.unknown:
+        factor = table.factors[position]
+        if not isinstance(factor, gtsam.NoiseModelFactor):
+            result.offenders.append(_offender(table, position, NO_TERM))
+            continue
+        numbers = np.searchsorted(keys, np.array(table.keys(position), dtype=np.uint64))
+        if any(kinds[n] == "Unit3" for n in numbers):
+            result.offenders.append(_offender(table, position, NO_TERM))
+            continue
+        verdict = judge_noise(factor.noiseModel())
+        if verdict is not None:
+            reason = f"{NO_TERM}, and its noise is hard" if verdict == HARD else verdict
+            result.offenders.append(_offender(table, position, reason))
+            continue
+        signature = Signature(
+            tuple(kinds[n] for n in numbers), tuple(int(lengths[n]) for n in numbers), factor.noiseModel().dim()
+        )
+        by_signature.setdefault(signature, []).append(position)
+    if by_signature:
+        space = Space(common_dimension(keys, kinds, lengths))
+        scale = _scale(values, keys, kinds, space)
+        for signature, positions in by_signature.items():
+            fit = fit_factors([table.factors[p] for p in positions], signature, space, scale)
+            for place in np.flatnonzero(~fit.fits).tolist():
+                reason = f"{NO_TERM}, and {fit.reasons[place]}"
+                result.offenders.append(_offender(table, positions[place], reason))
+            result.fitted.extend(_fitted_groups(table, keys, positions, signature, space, fit))
+    result.offenders.sort(key=lambda o: o.index)
+
+
+def _fitted_groups(
+    table: FactorTable, keys: Array, positions: list[int], signature: Signature, space: Space, fit: Fit
+) -> list[FittedGroup]:
+    """Fits that are residual vectors, and those that are numbers only."""
+    found = find_vectors(fit, Slots.build(signature, space), space, fit.fits)
+    vectors, whole = (None, np.zeros(len(positions), dtype=bool)) if found is None else found
+    groups = []
+    for chosen, form in ((fit.fits & whole, vectors), (fit.fits & ~whole, None)):
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            continue
+        own = [positions[k] for k in at]
+        models = NoiseModels.collect([table.factors[p].noiseModel() for p in own])
+        named = np.array([table.keys(p) for p in own], dtype=np.uint64)
+        groups.append(
+            FittedGroup(
+                type_names=[table.types[p] for p in own],
+                index=table.index[own],
+                numbers=np.searchsorted(keys, named),
+                information=models.information(),
+                signature=signature,
+                space=space,
+                fit=fit.select(at),
+                vectors=None if form is None else form.select(at),
+            )
+        )
+    return groups
+
+
+def _scale(values: gtsam.Values, keys: Array, kinds: tuple[str, ...], space: Space) -> float:
+    """Size of the positions in the values, 1 at least [m]."""
+    sizes = [1.0]
+    for key, kind in zip(keys.tolist(), kinds, strict=True):
+        if KINDS[kind].translates:
+            at = {"Pose2": values.atPose2, "Pose3": values.atPose3}.get(kind)
+            position = vector_at(values, key) if at is None else at(key).translation()
+            sizes.append(float(np.abs(position).max(initial=0.0)))
+    return max(size for size in sizes if np.isfinite(size))
 
 
 def _offender(table: FactorTable, position: int, reason: str) -> Offender:

@@ -136,3 +136,58 @@ def test_a_position_that_is_almost_free_to_shift() -> None:
 
     rows = np.array([[1.0, 1e-17, -1.0], [1.0, -0.5, -0.5]])
     assert (_exact_row_sums(rows) != 0).tolist() == [True, False]
+
+
+def exact_cost(factor: Any, error: list[Fraction]) -> Fraction:
+    """1/2 |R error|^2 with the numbers that the noise model holds."""
+    rows = [[Fraction(float(x)) for x in row] for row in factor.noiseModel().R()]
+    whitened = [sum((a * b for a, b in zip(row, error, strict=True)), Fraction(0)) for row in rows]
+    return sum((w * w for w in whitened), Fraction(0)) / 2
+
+
+@pytest.mark.parametrize("lift_name", ["gram", "vector"])
+@pytest.mark.parametrize("far", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("densities", [[1.0, 1.0, 1.0], [1.0, 0.3, 1e-3]])
+def test_constant_velocity_of_known_states(lift_name: Any, far: float, densities: list[float]) -> None:
+    """All states are known: the bound is for a number that exact arithmetic tells."""
+    rng = np.random.default_rng(0)
+    for seconds in (0.5, 0.1, 8.0):
+        x, v, x2, v2 = (rng.normal(size=3) for _ in range(4))
+        x, x2 = x + far, x2 + far
+        states = [gtsam.StateData(1, 2, 0.0), gtsam.StateData(3, 4, seconds)]
+        graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+        factor = gtsam.WnoaMotionFactorPoint3(states[0], states[1], np.array(densities))
+        graph.add(factor)
+        for key, value in ((1, x), (2, v), (3, x2), (4, v2)):
+            graph.add(gtsam.PriorFactorPoint3(key, value, gtsam.noiseModel.Constrained.All(3)))
+            values.insert(key, value)
+        e = [[Fraction(float(number)) for number in vector] for vector in (x, v, x2, v2)]
+        moved = [c - a - Fraction(seconds) * b for a, b, c in zip(e[0], e[1], e[2], strict=True)]
+        turned = [b - a for a, b in zip(e[1], e[3], strict=True)]
+        exact = exact_cost(factor, moved + turned)
+        bound = relax(graph, values, lift=lift_name).solve().bound.value
+        assert Fraction(float(bound)) <= exact
+        assert bound >= float(exact) * (1 - 1e-9) - 1e-9 * far
+
+
+@pytest.mark.parametrize("lift_name", ["gram", "vector"])
+@pytest.mark.parametrize("far", [1.0, 1e3, 1e6])
+def test_lever_arms_of_known_poses(lift_name: Any, far: float) -> None:
+    rng = np.random.default_rng(0)
+    for sigmas in ([0.5, 0.5, 0.5], [0.5, 1.0, 16.0]):
+        place, arm = far + rng.normal(size=3), rng.normal(size=3)
+        measured = place + arm + rng.normal(size=3)
+        factor = gtsam.GPSFactorArm(1, measured, arm, gtsam.noiseModel.Diagonal.Sigmas(np.array(sigmas)))
+        graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+        graph.add(factor)
+        pose = gtsam.Pose3(gtsam.Rot3(), place)
+        graph.add(gtsam.PriorFactorPose3(1, pose, gtsam.noiseModel.Constrained.All(6)))
+        values.insert(1, pose)
+        error = [
+            Fraction(float(p)) + Fraction(float(a)) - Fraction(float(m))
+            for p, a, m in zip(place, arm, measured, strict=True)
+        ]
+        exact = exact_cost(factor, error)
+        bound = relax(graph, values, lift=lift_name).solve().bound.value
+        assert Fraction(float(bound)) <= exact
+        assert bound >= float(exact) * (1 - 1e-9) - 1e-8 * far

@@ -26,12 +26,31 @@ def random_pose(d: int, rng: Rng, scale: float = 3.0) -> Any:
 
 
 def random_value(kind: str, rng: Rng) -> Any:
-    """A random value: `Rot2`, `Rot3`, `Pose2`, `Pose3`, or `Vector5`."""
+    """A random value: `Rot2`, `Rot3`, `Unit3`, `Pose2`, `Pose3`, or `Vector5`."""
+    if kind == "Unit3":
+        return gtsam.Unit3(rng.normal(size=3))
     if kind.startswith("Rot"):
         return random_rotation(int(kind[-1]), rng)
     if kind.startswith("Pose"):
         return random_pose(int(kind[-1]), rng)
     return rng.normal(size=int(kind.removeprefix("Vector"))) * 3
+
+
+def random_direction(d: int, rng: Rng) -> Any:
+    return random_rotation(2, rng) if d == 2 else gtsam.Unit3(rng.normal(size=3))
+
+
+def random_range(rng: Rng) -> float:
+    """Mostly ranges as they occur among random values, a few that are far too short."""
+    return float(rng.uniform(0, 10) * 10 ** rng.choice([0.0, 0.0, 0.0, -3.0]))
+
+
+def constant_velocity(keys: list[int], noise: Any, rng: Rng) -> Any:
+    """Its power spectral densities are the variances of the noise model."""
+    densities = noise.sigmas() ** 2
+    start = rng.normal()
+    states = [GTSAM.StateData(*keys[:2], start), GTSAM.StateData(*keys[2:], start + 10 ** rng.uniform(-2, 1))]
+    return getattr(GTSAM, f"WnoaMotionFactorPoint{len(densities)}")(*states, densities)
 
 
 def perturbed(value: Any, rng: Rng, size: float) -> Any:
@@ -114,6 +133,13 @@ def _family(d: int) -> list[Case]:
         Case(f"BetweenFactorPoint{d}", (vector, vector), d, lambda k, n, r: getattr(g, f"BetweenFactorPoint{d}")(*k, r.normal(size=d), n), exact_for=iso),
         Case(f"PriorFactorPoint{d}", (vector,), d, lambda k, n, r: getattr(g, f"PriorFactorPoint{d}")(*k, r.normal(size=d), n), exact_for=iso),
     ]  # fmt: skip
+    for name, kinds in ((f"{d}D", (pose, vector)), (pose, (pose, pose))):
+        cases += [
+            Case(f"BearingRangeFactor{name}", kinds, d, lambda k, n, r, name=name: getattr(g, f"BearingRangeFactor{name}")(*k, random_direction(d, r), random_range(r), n)),
+            Case(f"RangeFactor{name}", kinds, 1, lambda k, n, r, name=name: getattr(g, f"RangeFactor{name}")(*k, random_range(r), n)),
+            Case(f"RangeFactorWithTransform{name}", kinds, 1, lambda k, n, r, name=name: getattr(g, f"RangeFactorWithTransform{name}")(*k, random_range(r), n, random_pose(d, r, 1.0))),
+        ]  # fmt: skip
+    cases.append(Case(f"RangeFactor{d}", (vector, vector), 1, lambda k, n, r: getattr(g, f"RangeFactor{d}")(*k, random_range(r), n)))  # fmt: skip
     for kind, make in ((rot, random_rotation), (pose, random_pose)):
         size = wide[kind]
         cases += [
@@ -134,6 +160,14 @@ _VECTORS = [
     Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: GTSAM.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
     Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: GTSAM.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
+    Case("GPSFactorArm", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactorArm(*k, r.normal(size=3), r.normal(size=3), n), exact_for=(unit, isotropic)),
+    *(
+        Case(f"WnoaMotionFactorPoint{k}", (f"Vector{k}",) * 4, k, lambda k, n, r: constant_velocity(k, n, r), noises=(unit, isotropic, diagonal), exact_for=(unit, isotropic, diagonal) if k == 1 else (unit, isotropic))
+        for k in (1, 2, 3)
+    ),
+    Case("VectorNormFactor3", ("Vector3",), 1, lambda k, n, r: GTSAM.VectorNormFactor3(*k, random_range(r), n)),
+    Case("QuadraticRangeFactor2", ("Vector2", "Vector2", "Rot2"), 2, lambda k, n, r: GTSAM.QuadraticRangeFactor2(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
+    Case("QuadraticRangeFactor3", ("Vector3", "Vector3", "Unit3"), 3, lambda k, n, r: GTSAM.QuadraticRangeFactor3(*k, random_range(r), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
     Case("GPSFactor", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactor(*k, r.normal(size=3), n), exact_for=(unit, isotropic)),
 ]  # fmt: skip
 

@@ -1,0 +1,183 @@
+"""Distances: RangeFactor*, RangeFactorWithTransform*, VectorNormFactor3, QuadraticRangeFactor2/3.
+
+With d the distance of two positions, d^2 is linear in the lifted matrix, and (d - r)^2 = d^2 - 2 r d + r^2 is a convex
+function of it if r >= 0, hence above its tangents (docs/maths.md, section 2.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.errors import InvalidGraphError, format_factor
+from gtsam_sdp.factors.geometry import transform
+from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
+from gtsam_sdp.factors.serialised import floating_numbers
+from gtsam_sdp.terms import Exactness, Terms, no_rows, residual_matrix
+from gtsam_sdp.variables import Array
+
+_NEAREST = 1e-6
+"""Distance, as a share of the measured one, below which the tangent is too steep to be of use."""
+
+_ARM_TOLERANCE = 1e-9
+"""How well a sensor's position, read from the serialised factor, has to explain the factor's error."""
+
+
+def _range(factor: Any) -> float:
+    return factor.measured()
+
+
+def _norm(factor: Any) -> float:
+    return factor.norm()
+
+
+def _tangent(group: FactorGroup, measured: Array, coefficients: Array, distance: Array) -> tuple[Array, ...]:
+    """Matrix, constant and exactness of 1/2 w (d - r)^2 with d the length of the residual of `coefficients`.
+
+    Where r < 0 it is d^2 + r^2 that is kept, where the distance at the estimate is useless nothing.
+    """
+    weight = group.information[:, 0, 0] / 2
+    useful = distance > _NEAREST * measured
+    point = np.where(useful & (distance > 0), distance, 1.0)
+    ahead = measured > 0
+    curvature = np.where(ahead, np.where(useful, (point - measured) / point, 0.0), 1.0)
+    constant = np.where(ahead, np.where(useful, measured * (measured - point), 0.0), measured**2)
+    exactness = np.where(ahead & useful, int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
+    exactness = np.where(measured == 0, int(Exactness.EXACT), exactness)
+    return residual_matrix(coefficients, weight * curvature), weight * constant, exactness
+
+
+def _between(group: FactorGroup, lifting: Lifting) -> Terms:
+    """1/2 w (|p_2 - p_1| - r)^2 for positions of poses and points."""
+    layout = lifting.layout
+    measured = group.gather(_range)
+    moved = lifting.translations(group.numbers[:, 1]) - lifting.translations(group.numbers[:, 0])
+    coefficients = np.ones((len(measured), 1), dtype=layout.space.dtype)
+    matrix, constant, exactness = _tangent(group, measured, coefficients, np.linalg.norm(moved, axis=1))
+    return Terms(
+        factor=group.index,
+        rotations=no_rows(len(measured)),
+        translations=layout.translation[group.numbers],
+        combination=np.array([[-1.0, 1.0]]),
+        offset=None,
+        matrix=matrix,
+        constant=constant,
+        exactness=exactness,
+    )
+
+
+def _length(group: FactorGroup, lifting: Lifting) -> Terms:
+    """1/2 w (|v| - r)^2."""
+    layout = lifting.layout
+    measured = group.gather(_norm)
+    rows = len(range(0, 3, layout.space.dimension))
+    translations = layout.translation[group.numbers] + np.arange(rows)
+    lengths = np.linalg.norm(lifting.estimate[translations].reshape(len(measured), -1), axis=1)
+    unit = np.ones((len(measured), 1), dtype=layout.space.dtype)
+    matrix, constant, exactness = _tangent(group, measured, unit, lengths)
+    return Terms(
+        factor=group.index,
+        rotations=no_rows(len(measured)),
+        translations=translations,
+        combination=np.eye(rows),
+        offset=None,
+        matrix=matrix * np.eye(rows),
+        constant=constant,
+        exactness=exactness,
+    )
+
+
+def _from_sensor(dimension: int, target: str) -> Callable[[FactorGroup, Lifting], Terms]:
+    """1/2 w (|p_2 - t_1 - R_1 s| - r)^2 with s the sensor's position in the body frame."""
+
+    def build(group: FactorGroup, lifting: Lifting) -> Terms:
+        layout = lifting.layout
+        measured = group.gather(_range)
+        arms = group.gather(lambda f: _sensor_position(f, dimension))
+        _check_arms(group, arms, measured, target)
+        arms = layout.space.vectors(arms)
+        moved = lifting.translations(group.numbers[:, 1]) - lifting.translations(group.numbers[:, 0])
+        moved = moved - transform(lifting.rotations(group.numbers[:, 0]), arms)
+        coefficients = np.concatenate([-arms, np.ones((len(arms), 1))], axis=1)
+        matrix, constant, exactness = _tangent(group, measured, coefficients, np.linalg.norm(moved, axis=1))
+        return Terms(
+            factor=group.index,
+            rotations=layout.rotation[group.numbers[:, :1]],
+            translations=layout.translation[group.numbers],
+            combination=np.array([[-1.0, 1.0]]),
+            offset=None,
+            matrix=matrix,
+            constant=constant,
+            exactness=exactness,
+        )
+
+    return build
+
+
+def _sensor_position(factor: Any, dimension: int) -> Array:
+    """Position of body_T_sensor, the last number of the serialised factor: [t, cos, sin] or [R, t]."""
+    numbers = floating_numbers(factor)
+    return numbers[-4:-2] if dimension == 2 else numbers[-3:]
+
+
+def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: str) -> None:
+    """Raises InvalidGraphError where a factor's error is not |p - s| - r."""
+    dimension = arms.shape[1]
+    point = np.arange(1.0, dimension + 1)
+    pose = gtsam.Pose2() if dimension == 2 else gtsam.Pose3()
+    ends = {"Pose2": lambda: gtsam.Pose2(gtsam.Rot2(), point), "Pose3": lambda: gtsam.Pose3(gtsam.Rot3(), point)}
+    end = ends[target]() if target in ends else point
+    placed: dict[tuple[int, ...], gtsam.Values] = {}
+    for k, factor in enumerate(group.factors):
+        keys = tuple(factor.keys())
+        values = placed.get(keys)
+        if values is None:
+            values = placed[keys] = gtsam.Values()
+            values.insert(keys[0], pose)
+            values.insert(keys[1], end)
+        expected = np.linalg.norm(point - arms[k]) - measured[k]
+        found = factor.unwhitenedError(values)[0]
+        if not abs(found - expected) <= _ARM_TOLERANCE * (1 + abs(measured[k]) + np.abs(arms[k]).max()):
+            raise InvalidGraphError(
+                f"The sensor's place in {format_factor(int(group.index[k]), group.type_name, keys)} could not be read: "
+                'its error is not the distance from there. Drop the factor (on_unsupported="drop").'
+            )
+
+
+def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:
+    """1/2 w |t_2 - t_1 - r u|^2 with u a Unit3 or the direction of a Rot2; the noise model does not hold the weight."""
+    layout = lifting.layout
+    direction = layout.space.vectors(np.eye(layout.space.dimension)[0])
+    table = group.gather(lambda f: [f.range(), f.weight()])
+    ones = np.ones((len(table), 1))
+    coefficients = np.concatenate([-table[:, :1] * direction, ones], axis=1)
+    return Terms(
+        factor=group.index,
+        rotations=layout.rotation[group.numbers[:, 2:]],
+        translations=layout.translation[group.numbers[:, :2]],
+        combination=np.array([[-1.0, 1.0]]),
+        offset=None,
+        matrix=residual_matrix(coefficients, table[:, 1] / 2),
+        constant=np.zeros(len(table)),
+        exactness=np.full(len(table), int(Exactness.EXACT)),
+    )
+
+
+for _d in (2, 3):
+    adapter(f"RangeFactor{_d}", ["Vector", "Vector"], vector_length=_d)(_between)
+    for _target in ("Vector", f"Pose{_d}"):
+        _end = f"{_d}D" if _target == "Vector" else _target
+        adapter(f"RangeFactor{_end}", [f"Pose{_d}", _target], vector_length=_d)(_between)
+        adapter(f"RangeFactorWithTransform{_end}", [f"Pose{_d}", _target], vector_length=_d)(_from_sensor(_d, _target))
+    unsupported(
+        f"RangeFactorWithTransformBias{_d}D",
+        "a bias that is added to a distance is multiplied by it in the cost, which is then no function of squares",
+    )
+adapter("VectorNormFactor3", ["Vector"], vector_length=3)(_length)
+adapter("QuadraticRangeFactor2", ["Vector", "Vector", "Rot2"], vector_length=2)(_quadratic)
+adapter("QuadraticRangeFactor3", ["Vector", "Vector", "Unit3"], vector_length=3)(_quadratic)
+for _name in ("CalibratedCamera", "CalibratedCameraPoint", "SimpleCamera", "SimpleCameraPoint"):
+    unsupported(f"RangeFactor{_name}", "values of cameras cannot be lifted; range from the pose instead")
