@@ -93,15 +93,22 @@ class Coordinates:
 
     def entries(self, terms: Terms) -> Entries:
         """Entries of the terms' matrices in these coordinates, and the sizes of the numbers behind them."""
-        rows, coefficients, sizes = self.expansion(terms)
         magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
-        if coefficients is None or sizes is None:
+        turns = self._turns(terms.rotations)[1]
+        if turns is not None:
+            rows, coefficients, sizes = self.expansion(terms)
+            assert coefficients is not None and sizes is not None
+            return self._spread(
+                rows,
+                coefficients.conj().swapaxes(1, 2) @ terms.matrix @ coefficients,
+                sizes.swapaxes(1, 2) @ magnitude @ sizes,
+            )
+        rows = self._rotation_rows(terms.rotations)
+        if not terms.combination.shape[-2]:
             return self._spread(rows, terms.matrix, magnitude)
-        return self._spread(
-            rows,
-            coefficients.conj().swapaxes(1, 2) @ terms.matrix @ coefficients,
-            sizes.swapaxes(1, 2) @ magnitude @ sizes,
-        )
+        more, points, sizes = self._points(terms)
+        rows = np.concatenate([rows, more], axis=1)
+        return self._spread(rows, _substituted(terms.matrix, points), _substituted(magnitude, sizes))
 
     def expansion(self, terms: Terms) -> Expansion:
         """Local rows of the terms as combinations of raw rows in these coordinates."""
@@ -109,25 +116,34 @@ class Coordinates:
         local, points = terms.matrix.shape[1], terms.combination.shape[-2]
         turning = local - points
         starts, turns = self._turns(terms.rotations)
-        rotation_rows = (starts[:, :, None] + np.arange(count)).reshape(len(terms.factor), -1)
+        rotation_rows = self._rotation_rows(starts)
         if not points and turns is None:
             return Expansion(rotation_rows, None, None)
-        reference, arms, arm_sizes = self._arms(terms)
-        moving = terms.translations.shape[1]
-        expansion = np.zeros((len(terms.factor), local, turning + moving + count), dtype=terms.matrix.dtype)
+        more, moved, moved_sizes = self._points(terms)
+        expansion = np.zeros((len(terms.factor), local, turning + more.shape[1]), dtype=terms.matrix.dtype)
         expansion[:, :turning, :turning] = np.eye(turning)
         if turns is not None:
             for slot in range(starts.shape[1]):
                 at = slice(slot * count, (slot + 1) * count)
                 expansion[:, at, at] = turns[:, slot]
-        expansion[:, turning:, turning : turning + moving] = terms.combination
-        expansion[:, turning:, turning + moving :] = arms
+        expansion[:, turning:, turning:] = moved
         sizes = np.abs(expansion)
-        sizes[:, turning:, turning + moving :] = arm_sizes
-        rows = np.concatenate([rotation_rows, terms.translations, reference[:, None] + np.arange(count)], axis=1)
-        used = np.ones(rows.shape[1], dtype=bool)
-        used[turning + moving :] = arm_sizes.any()
-        return Expansion(rows[:, used], expansion[:, :, used], sizes[:, :, used])
+        sizes[:, turning:, turning:] = moved_sizes
+        return Expansion(np.concatenate([rotation_rows, more], axis=1), expansion, sizes)
+
+    def _rotation_rows(self, starts: Array) -> Array:
+        """All rows of rotation blocks, (m, a) to (m, a * rows)."""
+        return (starts[:, :, None] + np.arange(self.layout.space.rows)).reshape(len(starts), -1)
+
+    def _points(self, terms: Terms) -> tuple[Array, Array, Array]:
+        """Rows of translations and references, (m, s); points as combinations of them, (m, q, s); their sizes."""
+        reference, arms, arm_sizes = self._arms(terms)
+        combination = np.broadcast_to(terms.combination, (len(terms.factor), *terms.combination.shape[-2:]))
+        if not arm_sizes.any():
+            return terms.translations, combination, np.abs(combination)
+        rows = np.concatenate([terms.translations, reference[:, None] + np.arange(self.layout.space.rows)], axis=1)
+        sizes = np.concatenate([np.abs(combination), arm_sizes], axis=2)
+        return rows, np.concatenate([combination, arms], axis=2), sizes
 
     def _arms(self, terms: Terms) -> tuple[Array, Array, Array]:
         """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows); their sizes.
@@ -198,6 +214,25 @@ class Coordinates:
     def _reference_rows(self, lifted: Array, at: Array) -> Array:
         frames = lifted[self.reference[at][:, None] + np.arange(self.layout.space.rows)]
         return (self.shift[at][:, None, :] @ frames)[:, 0]
+
+
+def _substituted(matrices: Array, points: Array) -> Array:
+    """Hermitian matrices whose last q rows and columns are replaced by combinations: (m, r, r), (m, q, s)."""
+    turning = matrices.shape[1] - points.shape[1]
+    size = turning + points.shape[2]
+    result = np.empty((len(matrices), size, size), dtype=np.result_type(matrices, points))
+    result[:, :turning, :turning] = matrices[:, :turning, :turning]
+    cross = _products(matrices[:, :turning, turning:], points)
+    result[:, :turning, turning:] = cross
+    result[:, turning:, :turning] = cross.conj().swapaxes(1, 2)
+    inner = _products(matrices[:, turning:, turning:], points)
+    result[:, turning:, turning:] = _products(points.conj().swapaxes(1, 2), inner)
+    return result
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Products of many small matrices; by columns and rows where that is all there is."""
+    return left * right if right.shape[1] == 1 else left @ right
 
 
 @dataclass(frozen=True)
