@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ TOLERANCES = {"ais2klinik": 1e-4}
 """Of `solve`, where 1e-6 is more than rounding allows to prove."""
 
 HEAD = [
-    "file", "start", "entrant", "verdict", "cost / best - 1", "proven gap", "time [s]", "/ ours", "cores busy",
+    "file", "start", "entrant", "verdict", "cost / best - 1", "proven gap", "time [s]", "/ ours", "CPU [s]",
     "peak [GB]", "",
 ]  # fmt: skip
 
@@ -45,13 +45,13 @@ class Section:
     starts: Sequence[Start]
 
 
-def run_section(section: Section, folder: Path, names: Sequence[str], limits: Limits, se_sync: Path | None) -> str:
-    """Runs all entrants on those files of the section that are named; the table."""
+def tables(section: Section, folder: Path, names: Sequence[str], limits: Limits, se_sync: Path | None) -> Iterator[str]:
+    """The table of a section after each of its files that is named: one row a run."""
     rows = []
     for name, weight in section.files:
         if name in names:
             rows += _file_rows(_runs(section, folder / f"{name}.g2o", weight, se_sync), limits)
-    return common.table(HEAD, rows)
+            yield common.table(HEAD, rows)
 
 
 def _runs(section: Section, path: Path, weight: float, se_sync: Path | None) -> list[Run]:
@@ -101,7 +101,7 @@ def _row(run: Run, outcome: Outcome[Finish], ours: Outcome[Finish], best: float)
         _number(finish.gap, ".0e"),
         f"{finish.seconds.elapsed:.2f}",
         _ratio(run, outcome, ours),
-        _number(finish.seconds.computing / finish.seconds.elapsed, ".1f"),
+        _number(finish.seconds.computing, ".2f"),
         peak,
         "FALSE" if is_false(finish, best) else "",
     ]
