@@ -169,8 +169,9 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         if change < 0:
             total, steps = total - change, steps + 1
             point = Point.at(quadratic, moved)
-        if promised <= enough or change >= 0:
-            return Descent(point.Y, total, steps, promised <= enough)
+        is_last = promised <= enough and not precondition.is_too_slow(point, products)
+        if is_last or change >= 0:
+            return Descent(point.Y, total, steps, is_last)
         if np.isfinite(promised):
             precondition.improve(point, products, promised / enough)
     return Descent(point.Y, total, steps, False)
@@ -253,20 +254,24 @@ class Preconditioner:
             products: iterations of the last step.
             left: by what factor the decrease that the last step promised is still larger than it may be.
         """
-        if point.Y.shape[1] > self._quadratic.qcqp.rank or not self._budget:
-            return
         if self._hessian is not None or self._quadratic.factor is None:
-            if products > _STALE:
-                self.use_hessian(point)
-            return
-        steps = np.log(left) / np.log(1 / _ACCURACY**2)
-        if products * steps > self._break_even:
+            is_worth_it = products > _STALE
+        else:
+            steps = np.log(left) / np.log(1 / _ACCURACY**2)
+            is_worth_it = self.is_too_slow(point, products) or products * steps > self._break_even
+        if is_worth_it and self._can_change(point):
             self.use_hessian(point)
 
     def limit(self, point: Point) -> int:
-        """Conjugate gradient iterations after which it is better to factorise the Hessian."""
-        can_change = self._hessian is None and self._budget and point.Y.shape[1] == self._quadratic.qcqp.rank
-        return self._break_even if can_change else _MAX_PRODUCTS
+        """Conjugate gradient iterations of a step: no more than it takes to factorise the Hessian."""
+        return self._break_even if self._hessian is None and self._can_change(point) else _MAX_PRODUCTS
+
+    def is_too_slow(self, point: Point, products: int) -> bool:
+        """Whether a step ended because of its limit, and a factorised Hessian may help."""
+        return self._hessian is None and self._can_change(point) and products >= self._break_even
+
+    def _can_change(self, point: Point) -> bool:
+        return self._budget > 0 and point.Y.shape[1] == self._quadratic.qcqp.rank
 
     @cached_property
     def _break_even(self) -> int:

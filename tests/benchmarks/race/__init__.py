@@ -1,0 +1,1 @@
+"""The race of `solve` against the certifying solvers of the gtsam wheel."""
