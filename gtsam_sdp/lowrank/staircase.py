@@ -105,6 +105,7 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
     turning = np.zeros(qcqp.size)
     turning[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
     weights = np.asarray(qcqp.magnitude.sum(axis=1)).ravel()[turning > 0]
+    weights = weights[weights > 0]  # of a direction's frame only one row has any
     if not len(weights):
         return None
     shift = _NEGATIVE * float(np.median(weights))
