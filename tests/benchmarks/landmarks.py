@@ -23,7 +23,8 @@ from gtsam_sdp import Solution, certify, load_pyfg, refine, relax, solve
 from gtsam_sdp.errors import GtsamSdpError
 from tests import problems
 from tests.benchmarks import common
-from tests.factors.cases import CASES, Case, random_value
+from tests.factors.cases import CASES, Case
+from tests.factors.graphs import LANDMARK_TYPES, best_of_starts, random_graph
 
 _REPEATS = 3
 _STARTS = 20
@@ -33,11 +34,6 @@ _SEEDS = 5
 _STATES = (250, 500, 1000, 2000, 4000)
 _GRAPHS = 200
 _RESTARTS = 6
-
-ISSUE_TYPES = (
-    "BearingRangeFactor", "RangeFactor", "QuadraticRangeFactor", "WnoaMotionFactor", "GPSFactor",
-    "PoseTranslationPrior", "VectorNormFactor",
-)  # fmt: skip
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -171,7 +167,7 @@ def soundness() -> str:
     """Small random graphs of every factor type: no bound is above the best of many restarts."""
     rows = []
     for case in CASES:
-        if case.name.startswith(ISSUE_TYPES):
+        if case.name.startswith(LANDMARK_TYPES):
             rows.append(_soundness_row(case))
             common.say(*rows[-1])
     head = ["factor type", "graphs", "bounds above the best", "largest bound / best - 1", "certified",
@@ -183,7 +179,7 @@ def _soundness_row(case: Case) -> list[str]:
     above, largest, gaps = 0, -np.inf, []
     for seed in range(_GRAPHS):
         graph, values = random_graph(case, np.random.default_rng(seed))
-        result, best = _best(case, graph, values, np.random.default_rng(seed))
+        result, best = best_of_starts(case, graph, values, np.random.default_rng(seed), _RESTARTS)
         bounds = [certify(graph, result).lower_bound]
         if seed % 20 == 0:
             with suppress(GtsamSdpError):
@@ -194,57 +190,6 @@ def _soundness_row(case: Case) -> list[str]:
         gaps.append((best - bounds[0]) / max(best, 1e-12))
     certified = sum(gap <= 1e-4 for gap in gaps)
     return [f"`{case.name}`", str(_GRAPHS), str(above), f"{largest:+.0e}", f"{certified}", f"{np.median(gaps):.1e}"]
-
-
-def random_graph(case: Case, rng: np.random.Generator) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """Five random factors of a type among few variables, which contradict each other, and a weak prior on each."""
-    pools: dict[str, list[int]] = {}
-    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
-    for number, kind in enumerate(dict.fromkeys(case.kinds)):
-        pools[kind] = [10 * number + k for k in range(max(3, case.kinds.count(kind)))]
-        for key in pools[kind]:
-            values.insert(key, random_value(kind, rng))
-            if kind != "Unit3":
-                for prior in _weak_priors(kind, key, rng):
-                    graph.add(prior)
-    for _ in range(5):
-        chosen = {kind: rng.permutation(pool).tolist() for kind, pool in pools.items()}
-        keys = [chosen[kind].pop() for kind in case.kinds]
-        noise = case.noises[rng.integers(len(case.noises))]
-        graph.add(case.make(keys, noise(case.noise_dimension, rng), rng))
-    for key in set(values.keys()) - set(graph.keyVector()):  # directions, which have no prior
-        values.erase(key)
-    return graph, values
-
-
-def _weak_priors(kind: str, key: int, rng: np.random.Generator) -> list[Any]:
-    """Pulls a value weakly to a random place."""
-    g: Any = gtsam
-    mean, d = random_value(kind, rng), int(kind[-1])
-    if kind.startswith("Vector"):
-        return [getattr(g, f"PriorFactorPoint{d}")(key, mean, gtsam.noiseModel.Isotropic.Sigma(d, 3.0))]
-    turn = gtsam.noiseModel.Isotropic.Sigma(2 * d - 3, 2.0)
-    if kind.startswith("Rot"):
-        return [getattr(g, f"PriorFactor{kind}")(key, mean, turn)]
-    return [
-        getattr(g, f"PoseRotationPrior{d}D")(key, mean.rotation(), turn),
-        getattr(g, f"PoseTranslationPrior{d}D")(key, mean.translation(), gtsam.noiseModel.Isotropic.Sigma(d, 3.0)),
-    ]
-
-
-def _best(
-    case: Case, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, rng: np.random.Generator
-) -> tuple[gtsam.Values, float]:
-    """Where the first start ends, and the lowest cost of all."""
-    kinds = list(dict.fromkeys(case.kinds))
-    results = [values]
-    for k in range(_RESTARTS):
-        start = values if not k else problems.to_values((q, random_value(kinds[q // 10], rng)) for q in values.keys())
-        with suppress(RuntimeError):
-            results.append(problems.optimize(graph, start))
-    finite = [r for r in results if np.isfinite(graph.error(r))]
-    end = results[1] if len(results) > 1 and np.isfinite(graph.error(results[1])) else finite[0]
-    return end, min(graph.error(r) for r in finite)
 
 
 SECTIONS: dict[str, tuple[str, str, Callable[[], str]]] = {
