@@ -9,7 +9,7 @@ from gtsam_sdp.certify import certify
 from gtsam_sdp.chordal.conic import ConicProblem
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import Clique, CliqueTree
-from gtsam_sdp.datasets import load_g2o
+from gtsam_sdp.datasets import load_g2o, load_pyfg
 from gtsam_sdp.errors import (
     BackendNotInstalledError,
     DatasetError,
@@ -67,6 +67,7 @@ __all__ = [
     "certify",
     "check_term",
     "load_g2o",
+    "load_pyfg",
     "refine",
     "register_term",
     "relax",

@@ -1,4 +1,4 @@
-"""The command `gtsam-sdp`: reads a pose graph, optimises it with GTSAM or searches, and certifies the result."""
+"""The command `gtsam-sdp`: reads a graph, optimises it with GTSAM or searches, and certifies the result."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from gtsam_sdp.certificate import Certificate
 from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
+from gtsam_sdp.files.pyfg import write_pyfg
 from gtsam_sdp.ladder import Solution
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.solve import solve
@@ -39,8 +40,8 @@ _LONG_GRAPH = 2_000  # factors: optimising takes about a second from here on
 _SECONDS_BETWEEN_REPORTS = 5.0
 
 _EPILOG = """\
-FILE is a pose graph in g2o or TORO format (2D or 3D). NAME is a data set that ships with GTSAM,
-such as w100, w10000, pose3example-grid or noisyToyGraph.
+FILE is a graph of poses and landmarks in g2o, TORO or PyFG format (2D or 3D; PyFG has ranges too). NAME is a
+data set that ships with GTSAM, such as w100, w10000, pose3example-grid, victoria_park or goats_15.
 
 examples:
   gtsam-sdp certify pose3example-grid              optimise, then prove how good the result is
@@ -51,6 +52,8 @@ examples:
   gtsam-sdp certify map.g2o --json | jq .certificate.relative_gap
   gtsam-sdp solve map.g2o --output best.g2o        search for the best poses, from any start
   gtsam-sdp solve map.g2o --no-initial             and without looking at the file's own values
+  gtsam-sdp solve victoria_park --no-initial       poses and landmarks, from no start
+  gtsam-sdp solve goats_15.pyfg --output best.pyfg ranges to beacons; written in the format that was read
   gtsam-sdp info map.g2o                           what the file holds
 
 exit status: 0 certified (or info shown), 1 not certified, 2 bad input.
@@ -95,7 +98,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE|NAME", help="a g2o or TORO file, or a data set that ships with GTSAM")
+    parser.add_argument(
+        "file", metavar="FILE|NAME", help="a g2o, TORO or PyFG file, or a data set that ships with GTSAM"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON, and nothing else, to standard output")
     parser.add_argument(
         "--cost",
@@ -137,7 +142,12 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="largest relative gap that counts as certified (default: 1e-4)",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE.g2o", help="write the resulting poses, and the edges")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the result and the measurements, in g2o format or, if it was read, in PyFG",
+    )
     parser.add_argument("--verbose", action="store_true", help="show the steps on standard error")
 
 
@@ -168,7 +178,7 @@ def run_certify(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp certify`: read, optimise, certify, report."""
     file = _read(arguments)
     if arguments.output is not None:
-        _check_output(arguments.output, file)
+        _check_output(arguments.output)
     on_unsupported: OnUnsupported = "drop" if arguments.drop_unsupported else "raise"
     _check_graph(file, on_unsupported)
     optimization = None if arguments.no_optimize else _optimize(file, arguments.verbose)
@@ -185,7 +195,7 @@ def run_certify(arguments: argparse.Namespace) -> int:
         verbose=arguments.verbose,
     )
     if arguments.output is not None:
-        write_g2o(arguments.output, file.measured, values)
+        _write_result(arguments.output, file, values)
     _write(_certify_json(file, optimization, certificate) if arguments.json else str(certificate))
     return CERTIFIED if certificate else NOT_CERTIFIED
 
@@ -194,7 +204,7 @@ def run_solve(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp solve`: read, search, report."""
     file = _read(arguments)
     if arguments.output is not None:
-        _check_output(arguments.output, file)
+        _check_output(arguments.output)
     _check_graph(file, "raise")
     solution = solve(
         file.graph,
@@ -205,7 +215,7 @@ def run_solve(arguments: argparse.Namespace) -> int:
         verbose=arguments.verbose or file.graph.size() > _LONG_GRAPH,
     )
     if arguments.output is not None:
-        write_g2o(arguments.output, file.measured, solution.values)
+        _write_result(arguments.output, file, solution.values)
     head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
     _write(_solve_json(file, solution) if arguments.json else f"{head}\n{solution}")
     return CERTIFIED if solution.certificate else NOT_CERTIFIED
@@ -257,14 +267,18 @@ def _own_values(file: PoseGraphFile) -> gtsam.Values:
     return file.initial
 
 
-def _check_output(path: Path, file: PoseGraphFile) -> None:
+def _check_output(path: Path) -> None:
     """Refuses what cannot be written before the long work starts."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise DatasetError(f"--output {path}: give a file in a folder that exists.")
-    names = {type(file.measured.at(k)).__name__ for k in range(file.measured.size())}
-    others = names - {"BetweenFactorPose2", "BetweenFactorPose3"}
-    if others:
-        raise DatasetError(f"--output: g2o files are written for poses only; {file.path} has {', '.join(others)}.")
+
+
+def _write_result(path: Path, file: PoseGraphFile, values: gtsam.Values) -> None:
+    """In the format of the file."""
+    if file.pyfg:
+        write_pyfg(path, file.pyfg, values)
+    else:
+        write_g2o(path, file.measured, values)
 
 
 def _check_graph(file: PoseGraphFile, on_unsupported: OnUnsupported) -> None:

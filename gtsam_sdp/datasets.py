@@ -1,29 +1,41 @@
-"""Pose-graph files: read with the checks that a certificate needs, and the data sets that ship with GTSAM."""
+"""Files of graphs: read with the checks that a certificate needs, and the data sets that ship with GTSAM."""
 
 from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
-from gtsam_sdp.g2o import PoseLines, read_pose_lines
+from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning, format_key
+from gtsam_sdp.files.g2o import PoseLines, read_pose_lines
+from gtsam_sdp.files.odometry import insert_point, place_landmarks, spanning_tree_values
+from gtsam_sdp.files.pyfg import PyfgGraph, looks_like_pyfg, read_pyfg
+from gtsam_sdp.files.writing import write_g2o
 from gtsam_sdp.variables import Array
+
+__all__ = [
+    "Cost",
+    "PoseGraphFile",
+    "find_dataset",
+    "load_g2o",
+    "load_pyfg",
+    "read_dataset",
+    "read_pose_graph",
+    "write_g2o",
+]
 
 Cost = Literal["geodesic", "chordal"]
 
 
 @dataclass(frozen=True)
 class PoseGraphFile:
-    """A pose graph read from a file.
+    """A graph of poses and landmarks, read from a file.
 
     Attributes:
         path: the file.
@@ -33,6 +45,7 @@ class PoseGraphFile:
         start: where the initial values come from, for people to read.
         has_values: the initial values are the file's.
         measured: GTSAM's own factors of the file; `graph` itself unless the cost is chordal.
+        pyfg: what a file in PyFG format holds, None for others.
     """
 
     path: Path
@@ -42,13 +55,20 @@ class PoseGraphFile:
     start: str
     has_values: bool
     measured: gtsam.NonlinearFactorGraph
+    pyfg: PyfgGraph | None = None
 
 
 def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """Reads a pose graph in g2o format (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT).
+    """Reads a graph in g2o format: poses (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT) and landmarks.
+
+    Landmarks seen from poses (VERTEX_XY with EDGE_SE2_XY or LANDMARK2 in 2D, VERTEX_TRACKXYZ with EDGE_SE3_TRACKXYZ
+    in 3D) become `BearingRangeFactor2D/3D` with the information J^T Omega J, J the derivative of the measured point by
+    bearing and range. In 3D that is what `gtsam.readG2o` makes of them; in 2D GTSAM's readers leave these lines out.
+    Landmark 12 of the file has the key `l12`, as in GTSAM.
 
     Args:
-        path: the file. Files in TORO format (EDGE2, EDGE3) are read as `gtsam.load2D` and `gtsam.load3D` read them.
+        path: the file. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are read as `gtsam.load2D` and
+            `gtsam.load3D` read them.
         cost: "geodesic" gives GTSAM's own `BetweenFactorPose2/3` with the full information matrices of the file.
             "chordal" gives `FrobeniusBetweenFactorPose2/3` so that `graph.error` is the cost of SE-Sync,
             sum kappa |R_j - R_i R~|_F^2 + tau |t_j - t_i - R_i t~|^2, with kappa = 3 / (2 tr(Omega_rot^-1)) and
@@ -57,13 +77,40 @@ def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.Nonlin
 
     Returns:
         The graph, and a value for each of its keys: the file's, or, if one is missing there, positions that follow
-        from the measurements along a spanning tree.
+        from the measurements along a spanning tree, landmarks from where they are first seen.
 
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
     """
     file = read_pose_graph(path, cost=cost)
+    if file.pyfg:
+        raise DatasetError(f"{path} is in PyFG format: read it with gtsam_sdp.load_pyfg.")
     return file.graph, file.initial
+
+
+def load_pyfg(path: str | Path) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Reads a graph in PyFG format: poses, points, ranges, priors, landmarks seen from poses; in 2D or 3D.
+
+    VERTEX_SE2, VERTEX_SE3:QUAT, VERTEX_XY, VERTEX_XYZ give values; EDGE_SE2 and EDGE_SE3:QUAT become
+    `BetweenFactorPose2/3`, EDGE_RANGE the `RangeFactor` of its two ends (`RangeFactor2D` from a pose to a point in the
+    plane), VERTEX_*:PRIOR `PriorFactorPose2/3` and `PriorFactorPoint2/3`, EDGE_SE2_XY and EDGE_SE3_XYZ
+    `BearingRangeFactor2D/3D` as in `load_g2o`. The noise of the format is covariances [m^2, rad^2]. The key of `A12`
+    is `gtsam.symbol("A", 12)`.
+
+    Returns:
+        The graph, and the values of the file.
+
+    Raises:
+        DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
+    """
+    file = read_pyfg(Path(path))
+    _warn_of_unused(file, path)
+    return file.graph, file.values
+
+
+def _warn_of_unused(file: PyfgGraph, path: str | Path) -> None:
+    if file.unused:
+        _warn(f"{path}: {len(file.unused)} vertices, the first is {file.unused[0]}, have no edge; they are left out.")
 
 
 def find_dataset(name: str) -> Path:
@@ -71,13 +118,13 @@ def find_dataset(name: str) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    try:
-        return Path(gtsam.findExampleDataFile(name))
-    except (FileNotFoundError, RuntimeError):
-        raise DatasetError(
-            f"There is no file {name}, and GTSAM ships no data set of that name. "
-            "Give the path of a g2o file, or a name such as w100, w10000, pose3example-grid or noisyToyGraph."
-        ) from None
+    for spelled in (name, f"{name}.pyfg"):
+        with suppress(FileNotFoundError, RuntimeError):
+            return Path(gtsam.findExampleDataFile(spelled))
+    raise DatasetError(
+        f"There is no file {name}, and GTSAM ships no data set of that name. "
+        "Give the path of a g2o file, or a name such as w100, w10000, pose3example-grid, victoria_park or goats_15."
+    )
 
 
 def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
@@ -86,12 +133,23 @@ def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
 
 
 def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFile:
-    """As `load_g2o`, and says where the initial values come from."""
+    """As `load_g2o` or `load_pyfg`, whichever the file needs, and says where the initial values come from."""
     if cost not in ("geodesic", "chordal"):
         raise ValueError(f'cost must be "geodesic" or "chordal", not {cost!r}.')
-    lines = read_pose_lines(Path(path))
+    path = Path(path)
+    if looks_like_pyfg(path):
+        if cost == "chordal":
+            raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in PyFG format.")
+        file = read_pyfg(path)
+        _warn_of_unused(file, path)
+        return PoseGraphFile(
+            path, file.dimension, file.graph, file.values, "values of the file", True, file.graph, file
+        )
+    lines = read_pose_lines(path)
     if cost == "chordal" and lines.format == "TORO":
         raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in TORO format.")
+    if cost == "chordal" and lines.sightings:
+        raise DatasetError(f"{path}: cost='chordal' is a cost of poses only; this file has landmarks.")
     _warn_of_left_out_lines(lines)
     if lines.format == "TORO":
         _warn_of_noise_format(lines)
@@ -100,55 +158,6 @@ def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFi
     measured, values = _read_with_gtsam(lines)
     graph = _chordal_graph(measured, lines) if cost == "chordal" else measured
     return _with_start(lines, graph, measured, values)
-
-
-def write_g2o(path: str | Path, measured: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> None:
-    """Writes poses and between factors, with all their digits (`gtsam.writeG2o` keeps six).
-
-    Raises:
-        DatasetError: the graph holds other factors, or the file cannot be written.
-    """
-    lines = [_vertex_line(key, _pose(values, key)) for key in values.keys()]
-    lines += [_edge_line(path, measured.at(k)) for k in range(measured.size())]
-    try:
-        Path(path).write_text("\n".join(lines) + "\n")
-    except OSError as error:
-        raise DatasetError(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def _pose(values: gtsam.Values, key: int) -> Any:
-    try:
-        return values.atPose3(key)
-    except RuntimeError:
-        return values.atPose2(key)
-
-
-def _pose_words(pose: Any) -> str:
-    if isinstance(pose, gtsam.Pose2):
-        numbers = [pose.x(), pose.y(), pose.theta()]
-    else:
-        turn = pose.rotation().toQuaternion()
-        numbers = [*pose.translation(), turn.x(), turn.y(), turn.z(), turn.w()]
-    return " ".join(repr(float(x)) for x in numbers)
-
-
-def _vertex_line(key: int, pose: Any) -> str:
-    tag = "VERTEX_SE2" if isinstance(pose, gtsam.Pose2) else "VERTEX_SE3:QUAT"
-    return f"{tag} {key} {_pose_words(pose)}"
-
-
-def _edge_line(path: str | Path, factor: Any) -> str:
-    if not isinstance(factor, gtsam.BetweenFactorPose2 | gtsam.BetweenFactorPose3):
-        raise DatasetError(f"{path}: g2o files are written for BetweenFactorPose2/3, not {type(factor).__name__}.")
-    model: Any = factor.noiseModel()
-    root = model.R()
-    information = root.T @ root
-    if len(information) == 6:
-        information = np.roll(information, 3, axis=(0, 1))  # GTSAM has rotations first, g2o translations
-    tag = "EDGE_SE2" if len(information) == 3 else "EDGE_SE3:QUAT"
-    i, j = factor.keys()
-    upper = " ".join(repr(float(x)) for x in information[np.triu_indices(len(information))])
-    return f"{tag} {i} {j} {_pose_words(factor.measured())} {upper}"
 
 
 def _warn(message: str) -> None:
@@ -162,6 +171,12 @@ def _warn_of_left_out_lines(lines: PoseLines) -> None:
     equal = sum(words[0] == "EQUIV" for words in lines.left_out)
     if equal:
         _warn(f"{lines.path}: {equal} EQUIV lines are left out, as GTSAM does.")
+    if lines.other_noise:
+        _warn(
+            f"{lines.path}: the covariances of {len(lines.other_noise)} LANDMARK lines (the first is line "
+            f"{lines.other_noise[0]}) are no multiples of the identity. GTSAM takes unit noise where the diagonal "
+            "differs, and leaves correlation out. What is optimised and certified is GTSAM's cost."
+        )
 
 
 def _warn_of_noise_format(lines: PoseLines) -> None:
@@ -184,6 +199,8 @@ def _warn_of_noise_format(lines: PoseLines) -> None:
 
 def _warn_of_information(lines: PoseLines) -> None:
     diagonals = np.diagonal(lines.information, axis1=1, axis2=2)
+    if not len(diagonals):
+        return
     smallest = diagonals.min(axis=1)
     refused = np.flatnonzero(smallest <= 0 if lines.dimension == 2 else smallest < 0)
     if len(refused):
@@ -211,6 +228,8 @@ def _warn_of_information(lines: PoseLines) -> None:
 
 def _read_with_gtsam(lines: PoseLines) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
     """GTSAM reads a copy of the checked lines: in 2D it reads no edge of a file with a comment or a FIX line."""
+    if not lines.lines:
+        return _with_sightings(lines, gtsam.NonlinearFactorGraph(), gtsam.Values())
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "lines.g2o"
         copy.write_text("\n".join(lines.lines) + "\n")
@@ -222,6 +241,17 @@ def _read_with_gtsam(lines: PoseLines) -> tuple[gtsam.NonlinearFactorGraph, gtsa
     expected = len(lines.ids) + lines.landmarks
     if len(keys) != expected or (not lines.landmarks and keys != list(lines.ids)):
         raise DatasetError(f"{lines.path}: GTSAM reads {len(keys)} edges where the file holds {expected}.")
+    return _with_sightings(lines, graph, values)
+
+
+def _with_sightings(
+    lines: PoseLines, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Adds what GTSAM does not read."""
+    for sighting in lines.sightings:
+        graph.add(sighting.factor())
+    for key, place in lines.points.items():
+        insert_point(values, key, place)
     return graph, values
 
 
@@ -278,46 +308,23 @@ def _with_start(
     """The file with a value for every key of the graph."""
     needed = {key for k in range(measured.size()) for key in measured.at(k).keys()}
     initial = gtsam.Values(values)
-    unused = lines.vertices - needed
+    given = lines.vertices | lines.points.keys()
+    unused = given - needed
     for key in unused:
         initial.erase(key)
     if unused:
-        _warn(f"{lines.path}: {len(unused)} vertices, the first is {min(unused)}, have no edge; they are left out.")
-    missing = {key for pair in lines.ids for key in pair} - lines.vertices
+        first = format_key(min(unused))
+        _warn(f"{lines.path}: {len(unused)} vertices, the first is {first}, have no edge; they are left out.")
+    missing = needed - given
     start, has_values = "values of the file", not missing
     if missing:
         lack = f"the file lacks {len(missing)} of {len(needed)} values"
         if lines.landmarks:
             start = f"odometry and first sightings as gtsam.load2D chains them ({lack})"
+        elif missing <= {sighting.landmark for sighting in lines.sightings}:
+            start = f"values of the file, landmarks where they are first seen ({lack})"
         else:
             start = f"odometry along a spanning tree ({lack})"
-            initial = spanning_tree_values(lines.ids, _measurements(measured))
+            initial = spanning_tree_values(lines.ids, _measurements(measured)[: len(lines.ids)])
+        place_landmarks(initial, lines.sightings)
     return PoseGraphFile(lines.path, lines.dimension, graph, initial, start, has_values, measured)
-
-
-def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> gtsam.Values:
-    """Values that follow from relative poses along a spanning tree of each component, first keys at the origin.
-
-    Edges between successive keys, which usually are odometry, are taken first.
-    """
-    keys = np.unique(np.array(ids, dtype=np.uint64))
-    ends = np.searchsorted(keys, np.array(ids, dtype=np.uint64))
-    order: Mapping[tuple[int, int], int] = {}
-    for k, (i, j) in enumerate(ends.tolist()):
-        order.setdefault((min(i, j), max(i, j)), k)
-    chosen = np.array(list(order.values()))
-    lower, upper = ends[chosen].min(axis=1), ends[chosen].max(axis=1)
-    weights = np.where(upper - lower == 1, 1.0, 2.0)
-    tree = minimum_spanning_tree(sp.coo_array((weights, (lower, upper)), shape=(len(keys),) * 2).tocsr())
-    values = gtsam.Values()
-    for root in np.unique(connected_components(tree, directed=False)[1], return_index=True)[1]:
-        poses: dict[int, Any] = {int(root): type(relative[0])()}
-        visited, before = breadth_first_order(tree, root, directed=False)
-        for node in visited[1:].tolist():
-            parent = int(before[node])
-            k = order[min(parent, node), max(parent, node)]
-            step = relative[k] if int(ends[k, 0]) == parent else relative[k].inverse()
-            poses[node] = poses[parent].compose(step)
-        for node, pose in poses.items():
-            values.insert(int(keys[node]), pose)
-    return values

@@ -316,3 +316,73 @@ def localisation_chain(
         else:
             graph.add(gtsam.PoseTranslationPrior2D(i, position, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
     return graph, to_values(enumerate(poses))
+
+
+def landmark_loop(
+    d: int, count: int, landmarks: int, sigma_range: float, sigma_bearing: float, seed: int, seen: int = 4
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A robot drives a loop in steps of a metre, with odometry, and sees its nearest landmarks by bearing and range.
+
+    The landmarks (keys l0, l1, ...) are up to 8 m from the loop. Only the landmarks close it: the last pose has no
+    edge to the first. The values are the truth.
+    """
+    rng = np.random.default_rng(seed)
+    radius = count / (2 * np.pi)
+    poses = ring_poses(d, count, radius)
+    graph, values = pose_graph(poses, [(i, i + 1) for i in range(count - 1)], 0.02, 0.05, rng)
+    angles, distances = rng.uniform(0, 2 * np.pi, landmarks), radius + rng.uniform(-8, 8, landmarks)
+    places = np.column_stack([distances * np.cos(angles), distances * np.sin(angles), rng.normal(size=landmarks)])[
+        :, :d
+    ]
+    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_bearing] * (d - 1) + [sigma_range]))
+    factor: Any = gtsam.BearingRangeFactor2D if d == 2 else gtsam.BearingRangeFactor3D
+    used: set[int] = set()
+    for i, pose in enumerate(poses):
+        for j in np.argsort(np.linalg.norm(places - pose.translation(), axis=1))[:seen].tolist():
+            q = pose.transformTo(places[j])
+            distance = max(np.linalg.norm(q) + sigma_range * rng.normal(), 0.05)
+            if d == 2:
+                direction: Any = gtsam.Rot2(np.arctan2(q[1], q[0]) + sigma_bearing * rng.normal())
+            else:
+                direction = gtsam.Unit3(q).retract(sigma_bearing * rng.normal(size=2))
+            graph.add(factor(i, gtsam.symbol("l", j), direction, distance, noise))
+            used.add(j)
+    for j in used:
+        values.insert(gtsam.symbol("l", j), places[j])
+    return graph, values
+
+
+def beacon_flight(
+    d: int, count: int, sigma_range: float = 0.1, density: float = 0.05, seed: int = 0
+) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A body that moves on a smooth curve and measures its distance to four known beacons ten times a second.
+
+    Positions x0, x1, ..., velocities v0, v1, ...; constant velocity but for white accelerations of power spectral
+    density `density` [m^2/s^3] on each axis; beacons a0 ... a3 with hard values. The values are the truth.
+    """
+    rng = np.random.default_rng(seed)
+    step = 0.1
+    times = step * np.arange(count)
+    curve = [20 + 12 * np.cos(0.08 * times), 20 + 9 * np.sin(0.13 * times), 3 + 2 * np.sin(0.05 * times)][:d]
+    speed = [-0.96 * np.sin(0.08 * times), 1.17 * np.cos(0.13 * times), 0.1 * np.cos(0.05 * times)][:d]
+    positions, velocities = np.column_stack(curve), np.column_stack(speed)
+    beacons = np.array([[0.0, 0, 0], [40, 0, 6], [0, 40, 6], [40, 40, 0]])[:, :d]
+    motion: Any = getattr(gtsam, f"WnoaMotionFactorPoint{d}")
+    ranging: Any = getattr(gtsam, f"RangeFactor{d}")
+    hard: Any = getattr(gtsam, f"PriorFactorPoint{d}")
+    data: Any = gtsam.StateData  # pyright: ignore[reportAttributeAccessIssue]
+    noise = gtsam.noiseModel.Isotropic.Sigma(1, sigma_range)
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for k, beacon in enumerate(beacons):
+        graph.add(hard(gtsam.symbol("a", k), beacon, gtsam.noiseModel.Constrained.All(d)))
+        values.insert(gtsam.symbol("a", k), beacon)
+    states = [data(gtsam.symbol("x", i), gtsam.symbol("v", i), float(times[i])) for i in range(count)]
+    for i in range(count):
+        values.insert(gtsam.symbol("x", i), positions[i])
+        values.insert(gtsam.symbol("v", i), velocities[i])
+        if i:
+            graph.add(motion(states[i - 1], states[i], np.full(d, density)))
+        for k, beacon in enumerate(beacons):
+            distance = float(np.linalg.norm(positions[i] - beacon) + sigma_range * rng.normal())
+            graph.add(ranging(gtsam.symbol("x", i), gtsam.symbol("a", k), distance, noise))
+    return graph, values

@@ -183,9 +183,38 @@ def test_bad_output_is_refused_before_the_work(run: Run, tmp_path: Path) -> None
         status, out, err = run("certify", "noisyToyGraph", "--output", path)
         assert (status, out) == (2, "")
         assert f"--output {path}: give a file in a folder that exists." in err
-    status, _, err = run("certify", "example", "--output", tmp_path / "best.g2o")
+    ranges = tmp_path / "ranges.g2o"
+    ranges.write_text(f"EDGE_SE2 0 1 1 0 0 {UNIT}\nEDGE_RANGE 0 1 2 1\n")
+    status, _, err = run("certify", ranges, "--output", tmp_path / "best.g2o")
     assert status == 2
-    assert "has BearingRangeFactor2D" in err
+    assert "line 2: EDGE_RANGE lines are not supported" in err
+
+
+def test_landmarks_are_written_and_read_again(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "best.g2o"
+    status, out, _ = run("solve", "victoriaPark_reduced_1k", "--no-initial", "--output", path, "--json")
+    assert status == 0
+    cost = json.loads(out)["certificate"]["cost"]
+    status, out, _ = run("certify", path, "--no-optimize", "--json")
+    assert status == 0
+    assert json.loads(out)["certificate"]["cost"] == pytest.approx(cost, rel=1e-9)
+
+
+def test_files_with_ranges(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "best.pyfg"
+    status, out, err = run("certify", "goats_16", "--output", path)
+    assert (status, err) == (1, "")
+    assert out.splitlines()[0] == "goats_16.pyfg: 205 variables, 772 factors, 2D"
+    status, again, _ = run("certify", path, "--no-optimize", "--json")
+    assert status == 1
+    assert f"{json.loads(again)['certificate']['cost']:.10g}" in out
+    status, out, _ = run("info", "goats_16")
+    assert status == 0
+    assert "201 Pose2, 4 landmarks" in out
+    assert "200 BetweenFactorPose2, 572 RangeFactor2D" in out
+    status, _, err = run("certify", "goats_16", "--cost", "chordal")
+    assert status == 2
+    assert "needs a g2o file; this one is in PyFG format" in err
 
 
 @pytest.mark.parametrize("command", ["certify", "info"])

@@ -28,6 +28,9 @@ _CONVERGED = 1e-9
 _NEGATIVE = 1e-7
 """Share of the rotations' weights below which curvature counts as negative."""
 
+_LARGEST_SHIFT = 1e3
+"""Shift, relative to the largest weight of a rotation, that makes up for all that rotations can lack."""
+
 _INVERSE_ITERATIONS = 12
 
 
@@ -102,6 +105,7 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
     turning = np.zeros(qcqp.size)
     turning[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
     weights = np.asarray(qcqp.magnitude.sum(axis=1)).ravel()[turning > 0]
+    weights = weights[weights > 0]  # of a direction's frame only one row has any
     if not len(weights):
         return None
     shift = _NEGATIVE * float(np.median(weights))
@@ -116,6 +120,8 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
             factor = trial
         else:
             shift, shifted = 4 * shift, True
+        if shift > _LARGEST_SHIFT * float(weights.max()):  # negative on positions: the cost has no minimum
+            return None
     if not shifted:
         return None
     rng = np.random.default_rng(seed)

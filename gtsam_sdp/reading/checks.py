@@ -83,9 +83,12 @@ def check_finite_costs(table: FactorTable, costs: Array) -> None:
     """Raises InvalidGraphError where a factor has no finite cost at the values."""
     bad = np.flatnonzero(~np.isfinite(costs))
     if len(bad):
-        hard = table.types[int(bad[0])].startswith("NonlinearEquality")
+        name = table.types[int(bad[0])]
+        hard = name.startswith("NonlinearEquality")
         what = "is violated by the values" if hard else "has a cost that is not finite at the values"
         advice = "Certify values that satisfy it." if hard else "Its measurement or its noise may not be finite."
+        if name.startswith("Bearing"):
+            advice = f"The landmark may be exactly where the pose is, which has no bearing; move it. {advice}"
         raise InvalidGraphError(f"{table.name(int(bad[0]))} {what}. {advice}")
 
 

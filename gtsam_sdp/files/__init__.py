@@ -1,0 +1,1 @@
+"""Files of factor graphs: their lines, checked one by one, and what GTSAM makes of them."""
