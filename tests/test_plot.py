@@ -133,8 +133,8 @@ def test_spectrum_tells_a_wrong_minimum(ax: Any) -> None:
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
-    graph, values = problems.ring(d, 240)
-    wrong = problems.optimize(graph, problems.with_turns(values, 240, 1)) if d == 2 else values
+    graph, values = problems.ring(d, 201 if d == 2 else 101)
+    wrong = problems.optimize(graph, problems.with_turns(values, 201, 1)) if d == 2 else values
     qcqp = Qcqp.from_graph(graph, wrong)
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, qcqp.lift(wrong)))
     expected = np.linalg.eigvalsh(S.toarray())[:8]
