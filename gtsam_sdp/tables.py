@@ -170,7 +170,8 @@ def _line(name: str, text: str) -> str:
 
 def _split(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """Rows of a text report with the number, and what it is, apart."""
-    return [(name, *text.partition("   ")[::2]) for name, text in rows]
+    parts = [(name, text.partition("   ")) for name, text in rows]
+    return [(name, number, remark) for name, (number, _, remark) in parts]
 
 
 def _facts(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -192,10 +193,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], hints: Sequence[
         return f"<td{_LEFT}{title}>{html.escape(text)}</td>"
 
     head = "".join(f"<th{_LEFT}>{html.escape(h)}</th>" for h in heads)
-    body = "".join(
-        "<tr>" + "".join(cell(k, column, text) for column, text in enumerate(row)) + "</tr>"
-        for k, row in enumerate(rows)
-    )
+    lines = ["".join(cell(k, column, text) for column, text in enumerate(row)) for k, row in enumerate(rows)]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
