@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _MOST_NAMED = 40
 """Cliques up to which their variables are written into the picture."""
 
+_DEEPEST_NAMED = 20
+"""Depth of trees up to which this is done: more names stand on each other."""
+
 
 def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) -> Any:
     """The clique tree, roots at the top; a clique's area is its number of variables.
@@ -46,8 +49,9 @@ def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) ->
     few = len(tree.cliques) <= _MOST_NAMED
     area = (200 if few else 60) * tree.sizes / max(tree.sizes.max(initial=1), 10 if few else 1)
     dots = ax.scatter(x, -depth, s=area, c=tree.sizes, cmap="viridis_r", edgecolors="none", zorder=2)
-    ax.figure.colorbar(dots, ax=ax, label="variables in the clique", ticks=MaxNLocator(integer=True))
-    if layout is not None and len(tree.cliques) <= _MOST_NAMED:
+    if len(set(tree.sizes.tolist())) > 1:
+        ax.figure.colorbar(dots, ax=ax, label="variables in the clique", ticks=MaxNLocator(integer=True))
+    if layout is not None and few and tree.depth <= _DEEPEST_NAMED:
         for k, clique in enumerate(tree.cliques):
             names = ", ".join(variable_name(v, layout) for v in clique.frontals)
             ax.annotate(names, (x[k], -depth[k]), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
