@@ -12,7 +12,6 @@ from typing import Any, Literal
 import gtsam
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
 from gtsam_sdp.g2o import PoseLines, read_pose_lines
@@ -300,6 +299,8 @@ def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]
 
     Edges between successive keys, which usually are odometry, are taken first.
     """
+    from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+
     keys = np.unique(np.array(ids, dtype=np.uint64))
     ends = np.searchsorted(keys, np.array(ids, dtype=np.uint64))
     order: Mapping[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Puts sections of other documents into pages: `{{ README.md # Ten lines }}`, or all of one: `{{ CONTRIBUTING.md }}`."""
+"""Puts sections of other documents into pages, or all of one: `{{ README.md # Limits }}`, `{{ CONTRIBUTING.md }}`."""
 
 from __future__ import annotations
 
