@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from gtsam_sdp import Qcqp, certify, plot, refine, relax
+from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
@@ -94,6 +95,13 @@ def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
     )
     graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
+
+
+def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, values = problems.ring(2, 5)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MatplotlibNotInstalledError, match=r'pip install "gtsam-sdp\[plot\]"'):
+        plot.plot_trajectory(graph, values)
 
 
 def test_positions_of_all_kinds_of_values() -> None:

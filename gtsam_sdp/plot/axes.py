@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from gtsam_sdp.errors import format_key
+from gtsam_sdp.errors import MatplotlibNotInstalledError, format_key
 from gtsam_sdp.variables import Layout
 
 BLUE, ORANGE, GREY, FAINT = "#0072B2", "#D55E00", "0.45", "0.8"
@@ -12,11 +13,19 @@ BLUE, ORANGE, GREY, FAINT = "#0072B2", "#D55E00", "0.45", "0.8"
 
 
 def make_axes(ax: Any, *, figsize: tuple[float, float] = (7, 4), projection: str | None = None) -> Any:
-    """The axes given, or new ones."""
+    """The axes given, or new ones.
+
+    Raises:
+        MatplotlibNotInstalledError: there are none, and matplotlib is not installed.
+    """
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
+    try:
+        plt = importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise MatplotlibNotInstalledError(
+            'Pictures need matplotlib: pip install "gtsam-sdp[plot]", or "gtsam-sdp[notebook]" for Jupyter too.'
+        ) from error
     return plt.subplots(figsize=figsize, layout="constrained", subplot_kw={"projection": projection})[1]
 
 

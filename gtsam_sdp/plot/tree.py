@@ -30,9 +30,9 @@ def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) ->
     Returns:
         The axes.
     """
+    ax = make_axes(ax)
     from matplotlib.ticker import MaxNLocator
 
-    ax = make_axes(ax)
     depth = tree.depths
     x = _spread(tree)
     parents = np.array([clique.parent for clique in tree.cliques], dtype=np.intp)
