@@ -2,11 +2,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types check bench clean
+.PHONY: help demo test lint types check bench site clean
 
 help:
 	@echo "make demo   make .venv, install, certify w10000, a graph of 10,000 poses that ships with GTSAM"
 	@echo "make test   make .venv, install, lint, types, all tests"
+	@echo "make site   the documentation as web pages, in build/site"
 	@echo "make bench DATA=folder   benchmarks on a folder of g2o files; writes docs/benchmarks.md"
 
 $(BIN)/python:
@@ -38,6 +39,9 @@ test: lint types check
 
 bench: $(VENV)/installed
 	$(BIN)/python -m tests.benchmarks.certify_datasets $(DATA)
+
+site: $(VENV)/installed-dev
+	$(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gtsam_sdp import report
+from gtsam_sdp import report, tables
 from gtsam_sdp.terms import Exactness
 from gtsam_sdp.variables import Array
 
@@ -128,7 +128,7 @@ class Certificate:
         return f"<Certificate {report.headline(self)}>"
 
     def _repr_html_(self) -> str:
-        return report.certificate_html(self)
+        return tables.certificate_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain types: numbers, the largest contributions, counts, timings and notes."""

@@ -20,7 +20,6 @@ from typing import Any
 import gtsam
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate
@@ -390,6 +389,8 @@ def key_types(file: PoseGraphFile) -> dict[str, int]:
 
 def count_components(keys: list[list[int]]) -> int:
     """Number of connected components of a graph whose factors join these keys."""
+    from scipy.sparse.csgraph import connected_components
+
     names, places = np.unique(np.array([key for each in keys for key in each], dtype=np.uint64), return_inverse=True)
     rows = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
     size = len(keys) + len(names)  # factors, then variables

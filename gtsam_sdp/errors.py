@@ -46,6 +46,10 @@ class BackendNotInstalledError(GtsamSdpError, ImportError):
     """A solver was asked for whose package is not installed; says how to install it."""
 
 
+class MatplotlibNotInstalledError(GtsamSdpError, ImportError):
+    """A picture was asked for without matplotlib; says how to install it."""
+
+
 class LicenseError(GtsamSdpError):
     """A commercial solver finds no valid licence; says where to get one and where to put it."""
 

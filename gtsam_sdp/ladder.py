@@ -12,6 +12,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
+from gtsam_sdp import tables
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus
@@ -111,6 +112,9 @@ class Solution:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.solution_html(self)
 
 
 @dataclass(frozen=True)

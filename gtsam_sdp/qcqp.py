@@ -12,6 +12,7 @@ import gtsam
 import numpy as np
 import scipy.sparse as sp
 
+from gtsam_sdp import tables
 from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -135,6 +136,9 @@ class Qcqp:
         if not len(blocks):
             return 0.0
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+    def _repr_html_(self) -> str:
+        return tables.qcqp_html(self)
 
 
 def gather_border(entries: Entries, border: Array) -> Entries:

@@ -12,6 +12,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
+from gtsam_sdp import tables
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.chordal.conic import ConicProblem, build_conic
 from gtsam_sdp.chordal.gram import GramLift
@@ -150,6 +151,9 @@ class Relaxation:
         return f"Relaxation: {name} lift, {extra}, {self.lift.size} rows\n  {self.tree}\n  {self.predicted_cost}"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.relaxation_html(self)
 
     def monolithic(self) -> Relaxation:
         """The same relaxation on one clique of all variables: without decomposition, as a reference."""

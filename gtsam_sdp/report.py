@@ -1,8 +1,7 @@
-"""Reports for people who know GTSAM and not semidefinite programming: text and HTML."""
+"""Reports for people who know GTSAM and not semidefinite programming; `gtsam_sdp.tables` has them for Jupyter."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +10,6 @@ from gtsam_sdp.errors import format_key
 
 if TYPE_CHECKING:
     from gtsam_sdp.certificate import Certificate, FactorTerm
-
-_MEANING = {
-    "EXACT": "equal to the factor's cost everywhere",
-    "TANGENT": "equal, or nearly, at these values and below it elsewhere",
-    "LOWER_BOUND": "below the factor's cost, possibly far",
-    "DROPPED": "left out, counts as 0",
-}
 
 
 def percent(share: float) -> str:
@@ -51,7 +43,8 @@ def _share(certificate: Certificate) -> str:
     return f"{percent(certificate.relative_gap)} of the cost"
 
 
-def _rows(certificate: Certificate) -> list[tuple[str, str]]:
+def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
+    """Names and texts of the report's rows; three spaces stand between a number and what it is."""
     counts = ", ".join(f"{n} {name.lower().replace('_', ' ')}" for name, n in certificate.terms.counts().items())
     stationarity = certificate.stationarity
     rows = [
@@ -66,7 +59,7 @@ def _rows(certificate: Certificate) -> list[tuple[str, str]]:
     return rows
 
 
-def _limits(certificate: Certificate) -> list[FactorTerm]:
+def limiting_factors(certificate: Certificate) -> list[FactorTerm]:
     """The factors that limit the gap, if factors are what limits it."""
     if certificate.gap <= 0:
         return []
@@ -76,8 +69,8 @@ def _limits(certificate: Certificate) -> list[FactorTerm]:
 def certificate_text(certificate: Certificate) -> str:
     """The report that `print(certificate)` shows."""
     lines = [headline(certificate)]
-    lines += [f"  {name:<13} {text}" for name, text in _rows(certificate)]
-    limits = _limits(certificate)
+    lines += [f"  {name:<13} {text}" for name, text in certificate_rows(certificate)]
+    limits = limiting_factors(certificate)
     if limits and not certificate:
         lines.append("  largest contributions to the gap:")
         lines += [
@@ -87,36 +80,3 @@ def certificate_text(certificate: Certificate) -> str:
         ]
     lines += [f"  note: {note}" for note in certificate.notes]
     return "\n".join(lines)
-
-
-def _html_row(name: str, text: str) -> str:
-    """A row of the table: the number, and what it is, in cells of their own."""
-    number, _, remark = text.partition("   ")
-    cells = (
-        f"<td style='text-align:left'>{html.escape(number)}</td><td style='text-align:left'>{html.escape(remark)}</td>"
-    )
-    return f"<tr><th style='text-align:left'>{name}</th>{cells}</tr>"
-
-
-def certificate_html(certificate: Certificate) -> str:
-    """The table that Jupyter shows."""
-    colour = {"CERTIFIED": "#1a7f37", "BOUNDED": "#9a6700", "INCONCLUSIVE": "#57606a"}[certificate.status.name]
-    rows = "".join(_html_row(name, text) for name, text in _rows(certificate))
-    parts = [
-        f"<div><strong style='color:{colour}'>{html.escape(headline(certificate))}</strong>",
-        f"<table>{rows}</table>",
-    ]
-    limits = _limits(certificate)
-    if limits and not certificate:
-        body = "".join(
-            f"<tr><td>{t.index}</td><td>{html.escape(t.type)}</td>"
-            f"<td>{html.escape(', '.join(format_key(k) for k in t.keys))}</td>"
-            f"<td title='{html.escape(_MEANING[t.exactness.name], quote=True)}'>"
-            f"{t.exactness.name.lower().replace('_', ' ')}</td>"
-            f"<td>{t.cost:.4g}</td><td>{t.contribution:.3g}</td></tr>"
-            for t in limits
-        )
-        heads = "".join(f"<th>{h}</th>" for h in ("factor", "type", "keys", "term", "cost", "adds to gap"))
-        parts.append(f"<table><tr>{heads}</tr>{body}</table>")
-    parts += [f"<div>note: {html.escape(note)}</div>" for note in certificate.notes]
-    return "".join(parts) + "</div>"

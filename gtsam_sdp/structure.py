@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array, Layout
@@ -62,6 +61,8 @@ def _uses(batch: Terms) -> Array:
 
 def _label(size: int, first: Array, second: Array) -> Array:
     graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
+    from scipy.sparse.csgraph import connected_components
+
     return connected_components(graph, directed=False)[1]
 
 

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from typing import Any
+
 import gtsam
 import matplotlib as mpl
 import numpy as np
 import pytest
 
-from gtsam_sdp import relax
-from gtsam_sdp.plot import plot_tree
+from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax
+from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.plot.relaxation import smallest_eigenvalues
+from gtsam_sdp.plot.trajectory import positions
 from tests import problems
 
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-def test_tree_of_a_small_graph_names_its_keys() -> None:
+@pytest.fixture
+def ax() -> Iterator[Any]:
+    figure, ax = plt.subplots()
+    yield ax
+    figure.canvas.draw()
+    plt.close(figure)
+
+
+@pytest.fixture
+def space() -> Iterator[Any]:
+    figure, ax = plt.subplots(subplot_kw={"projection": "3d"})
+    yield ax
+    figure.canvas.draw()
+    plt.close(figure)
+
+
+def test_tree_of_a_small_graph_names_its_keys(ax: Any) -> None:
     graph, values = problems.small_graph(3, count=12, loops=5, seed=3)
     relaxation = relax(graph, values)
-    figure, ax = plt.subplots()
-    assert plot_tree(relaxation.tree, relaxation.reading.layout, ax) is ax
+    assert plot.plot_tree(relaxation.tree, relaxation.reading.layout, ax) is ax
     places = ax.collections[0].get_offsets()
     assert len(places) == len(relaxation.tree.cliques)
     np.testing.assert_array_equal(-places[:, 1], relaxation.tree.depths)
     names = {name for text in ax.texts for name in text.get_text().split(", ")}
     assert names == {str(k) for k in range(12)}
-    plt.close(figure)
 
 
-def test_tree_of_a_long_chain() -> None:
+def test_tree_of_a_long_chain(ax: Any) -> None:
     """Thousands of cliques, no recursion, no names."""
     graph = gtsam.NonlinearFactorGraph()
     model = gtsam.noiseModel.Unit.Create(3)
@@ -36,8 +56,133 @@ def test_tree_of_a_long_chain() -> None:
         graph.add(gtsam.BetweenFactorPose2(k, k + 1, gtsam.Pose2(1.0, 0.0, 0.0), model))
     values = problems.to_values((k, gtsam.Pose2(float(k), 0.0, 0.0)) for k in range(3001))
     relaxation = relax(graph, values, ordering="metis")
-    ax = plot_tree(relaxation.tree, relaxation.reading.layout)
+    plot.plot_tree(relaxation.tree, relaxation.reading.layout, ax)
     assert len(ax.texts) == 0
     assert np.isfinite(ax.collections[0].get_offsets()).all()
-    plt.close(ax.figure)
     assert "of 1 to 3" in str(relaxation.tree)
+
+
+@pytest.mark.parametrize("by", ["cost", "gap"])
+def test_trajectory_colours_factors_by_their_share(ax: Any, by: Any) -> None:
+    graph, start = problems.small_graph(2, count=9, loops=4, seed=3)
+    graph.add(gtsam.PriorFactorPose2(0, gtsam.Pose2(), gtsam.noiseModel.Unit.Create(3)))
+    values = problems.optimize(graph, start)
+    certificate = certify(graph, values)
+    assert plot.plot_trajectory(graph, values, certificate, by=by, ax=ax) is ax
+    lines = ax.collections[0]
+    assert len(lines.get_segments()) == graph.size()
+    whole = certificate.cost if by == "cost" else certificate.gap
+    share = (certificate.terms.cost if by == "cost" else certificate.terms.contribution) / whole
+    np.testing.assert_allclose(lines.get_array(), np.sort(share))
+    with pytest.raises(ValueError, match='by must be "cost" or "gap"'):
+        plot.plot_trajectory(graph, values, certificate, by="time", ax=ax)  # type: ignore[arg-type]
+
+
+def test_trajectory_in_space_and_from_above(ax: Any, space: Any) -> None:
+    graph, values = problems.ring(3, 9)
+    for axes in (ax, space):
+        assert plot.plot_trajectory(graph, values, ax=axes) is axes
+    assert space.get_zlabel() == "z [m]"
+    made = plot.plot_trajectory(graph, values)
+    assert made.name == "3d"
+    plt.close(made.figure)
+
+
+def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
+    graph, values = (
+        gtsam.NonlinearFactorGraph(),
+        problems.to_values([(0, gtsam.Pose2()), (1, gtsam.Pose2(1.0, 0.0, 0.0))]),
+    )
+    graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
+    plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
+
+
+def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, values = problems.ring(2, 5)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MatplotlibNotInstalledError, match=r'pip install "gtsam-sdp\[plot\]"'):
+        plot.plot_trajectory(graph, values)
+
+
+def test_positions_of_all_kinds_of_values() -> None:
+    rotations_apart = problems.split_ring(5)[1]
+    keys, places = positions(rotations_apart)
+    assert keys.tolist() == [5, 6, 7, 8, 9]
+    np.testing.assert_array_equal(places[1], rotations_apart.atVector(6))
+    mixed = problems.to_values([(7, gtsam.Pose2(1.0, 2.0, 0.3)), (3, np.array([4.0, 5.0])), (9, np.zeros(4))])
+    keys, places = positions(mixed)
+    assert keys.tolist() == [3, 7]
+    np.testing.assert_allclose(places, [[4, 5], [1, 2]])
+    assert positions(gtsam.Values())[1].shape == (0, 2)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_comparison_moves_what_has_the_same_shape_onto_it(ax: Any, space: Any, d: int) -> None:
+    graph, values = problems.ring(d, 9)
+    axes = ax if d == 2 else space
+    motion = gtsam.Pose2(3.0, 4.0, 1.0) if d == 2 else gtsam.Pose3(gtsam.Rot3.RzRyRx(1.0, 2.0, 3.0), np.ones(3))
+    at: Any = values.atPose2 if d == 2 else values.atPose3
+    moved = problems.to_values((k, motion.compose(at(k))) for k in range(9))
+    assert plot.plot_comparison(graph, moved, values, names=("old", "new"), ax=axes) is axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["old", "new"]
+    if d == 2:
+        first, second = (c.get_segments() for c in ax.collections if hasattr(c, "get_segments"))
+        np.testing.assert_allclose(np.array(first), np.array(second), atol=1e-9)
+
+
+def test_spectrum_tells_a_wrong_minimum(ax: Any) -> None:
+    graph, values = problems.ring(2, 20)
+    right = problems.optimize(graph, values)
+    wrong = problems.optimize(graph, problems.with_turns(values, 20, 1))
+    for found, negative in ((right, 0), (wrong, 1)):
+        assert plot.plot_spectrum(Qcqp.from_graph(graph, found), found, ax=ax) is ax
+        assert ax.get_title().startswith(f"{negative} negative")
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
+    graph, values = problems.ring(d, 201 if d == 2 else 101)
+    wrong = problems.optimize(graph, problems.with_turns(values, 201, 1)) if d == 2 else values
+    qcqp = Qcqp.from_graph(graph, wrong)
+    S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, qcqp.lift(wrong)))
+    expected = np.linalg.eigvalsh(S.toarray())[:8]
+    assert expected[0] < -1e-6
+    np.testing.assert_allclose(smallest_eigenvalues(S, 8), expected, atol=1e-9, rtol=1e-5)
+
+
+def test_ratios_show_every_clique(ax: Any) -> None:
+    graph, values = problems.small_graph(2, count=9, loops=4, seed=3)
+    solved = relax(graph, values).solve()
+    assert plot.plot_eigenvalue_ratios(solved, ax) is ax
+    assert sum(len(dots.get_offsets()) for dots in ax.collections) == len(solved.eigenvalue_ratios)
+
+
+@pytest.mark.parametrize("lift", ["gram", "vector"])
+@pytest.mark.parametrize("ordering", ["metis", "colamd"])
+def test_sparsity_lies_in_the_boxes(ax: Any, lift: Any, ordering: Any) -> None:
+    graph, values = problems.localisation_chain(8)
+    assert plot.plot_sparsity(relax(graph, values, lift=lift, ordering=ordering), ax) is ax
+    shared, frontal, entries = ax.collections
+    boxes = [path.get_extents() for path in (*shared.get_paths(), *frontal.get_paths())]
+    middles = np.array([path.get_extents().get_points().mean(axis=0) for path in entries.get_paths()])
+    inside = [
+        (b.x0 < middles[:, 0]) & (middles[:, 0] < b.x1) & (b.y0 < middles[:, 1]) & (middles[:, 1] < b.y1) for b in boxes
+    ]
+    assert np.any(inside, axis=0).all()
+    assert len(ax.get_xticks()) == 8 + 1  # the world frame too
+
+
+def test_sparsity_of_a_large_graph_is_a_picture(ax: Any) -> None:
+    plot.plot_sparsity(relax(*problems.manhattan_grid(900)), ax)
+    assert len(ax.images) == 1
+
+
+@pytest.mark.parametrize("method", ["auto", "chordal"])
+def test_stages_end_at_the_cost(ax: Any, method: Any) -> None:
+    graph, values = problems.ring(2, 20)
+    solution = refine(graph, problems.optimize(graph, problems.with_turns(values, 20, 1)), method=method)
+    assert plot.plot_stages(solution, ax) is ax
+    cost, bound = (line.get_ydata() for line in ax.lines[:2])
+    assert (np.diff(cost) <= 0).all()
+    assert (np.diff(bound) >= 0).all()
+    assert cost[-1] == pytest.approx(solution.cost)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import gtsam
 import numpy as np
 
+from gtsam_sdp import tables
 from gtsam_sdp.backends.base import SolverStatus
 from gtsam_sdp.bound import VerifiedBound
 from gtsam_sdp.variables import Array, Layout
@@ -76,3 +77,6 @@ class SdpSolution:
         )
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.sdp_solution_html(self)

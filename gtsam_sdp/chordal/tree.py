@@ -16,6 +16,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
+from gtsam_sdp import tables
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.variables import Array, Layout
 
@@ -163,6 +164,9 @@ class CliqueTree:
         )
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.tree_html(self)
 
 
 def _ordering(

@@ -18,6 +18,7 @@ import gtsam
 import numpy as np
 import scipy.sparse as sp
 
+from gtsam_sdp import tables
 from gtsam_sdp.bound import Slack, VerifiedBound, prove_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.forms import variable_groups
@@ -85,6 +86,9 @@ class VectorQcqp:
     def violation(self, y: Array) -> float:
         """Largest violation of a constraint."""
         return max((abs(float(np.sum(y * (c.A @ y))) - c.b) for c in self.constraints), default=0.0)
+
+    def _repr_html_(self) -> str:
+        return tables.qcqp_html(self)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 import gtsam
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from gtsam_sdp.files.sightings import Sighting
 from gtsam_sdp.variables import Array
@@ -44,6 +43,8 @@ def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]
     """
     if not ids:
         return gtsam.Values()
+    from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+
     keys = np.unique(np.array(ids, dtype=np.uint64))
     ends = np.searchsorted(keys, np.array(ids, dtype=np.uint64))
     order: Mapping[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Pictures. Each function takes axes or makes them, and returns them; matplotlib is imported when it is called."""
+"""A picture of the clique tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtsam_sdp.errors import format_key
+from gtsam_sdp.plot.axes import make_axes, variable_name
 from gtsam_sdp.variables import Array, Layout
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 40
 """Cliques up to which their variables are written into the picture."""
+
+_DEEPEST_NAMED = 20
+"""Depth of trees up to which this is done: more names stand on each other."""
 
 
 def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) -> Any:
@@ -27,9 +30,9 @@ def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) ->
     Returns:
         The axes.
     """
+    ax = make_axes(ax)
     from matplotlib.ticker import MaxNLocator
 
-    ax = _axes(ax)
     depth = tree.depths
     x = _spread(tree)
     parents = np.array([clique.parent for clique in tree.cliques], dtype=np.intp)
@@ -43,12 +46,14 @@ def plot_tree(tree: CliqueTree, layout: Layout | None = None, ax: Any = None) ->
         linewidth=0.8,
         zorder=1,
     )
-    area = 12 * tree.sizes if len(tree.cliques) <= _MOST_NAMED else 3 * tree.sizes
+    few = len(tree.cliques) <= _MOST_NAMED
+    area = (200 if few else 60) * tree.sizes / max(tree.sizes.max(initial=1), 10 if few else 1)
     dots = ax.scatter(x, -depth, s=area, c=tree.sizes, cmap="viridis_r", edgecolors="none", zorder=2)
-    ax.figure.colorbar(dots, ax=ax, label="variables in the clique", ticks=MaxNLocator(integer=True))
-    if layout is not None and len(tree.cliques) <= _MOST_NAMED:
+    if len(set(tree.sizes.tolist())) > 1:
+        ax.figure.colorbar(dots, ax=ax, label="variables in the clique", ticks=MaxNLocator(integer=True))
+    if layout is not None and few and tree.depth <= _DEEPEST_NAMED:
         for k, clique in enumerate(tree.cliques):
-            names = ", ".join(_name(v, layout) for v in clique.frontals)
+            names = ", ".join(variable_name(v, layout) for v in clique.frontals)
             ax.annotate(names, (x[k], -depth[k]), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
     ax.set_ylabel("depth")
     ax.set_xticks([])
@@ -77,15 +82,3 @@ def _spread(tree: CliqueTree) -> Array:
         if children[k]:
             x[k] = np.mean(x[children[k]])
     return x
-
-
-def _name(variable: int, layout: Layout) -> str:
-    return "world" if variable == len(layout.keys) else format_key(int(layout.keys[variable]))
-
-
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(7, 4), layout="constrained")[1]

@@ -1,0 +1,34 @@
+"""What all pictures share: axes at notebook size, colours, names of variables."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from gtsam_sdp.errors import MatplotlibNotInstalledError, format_key
+from gtsam_sdp.variables import Layout
+
+BLUE, ORANGE, GREY, FAINT = "#0072B2", "#D55E00", "0.45", "0.8"
+"""Okabe and Ito's blue and orange, which colour-blind readers can tell apart, and two greys."""
+
+
+def make_axes(ax: Any, *, figsize: tuple[float, float] = (7, 4), projection: str | None = None) -> Any:
+    """The axes given, or new ones.
+
+    Raises:
+        MatplotlibNotInstalledError: there are none, and matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax
+    try:
+        plt = importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise MatplotlibNotInstalledError(
+            'Pictures need matplotlib: pip install "gtsam-sdp[plot]", or "gtsam-sdp[notebook]" for Jupyter too.'
+        ) from error
+    return plt.subplots(figsize=figsize, layout="constrained", subplot_kw={"projection": projection})[1]
+
+
+def variable_name(variable: int, layout: Layout) -> str:
+    """Name of a variable by number; the number of variables stands for the world frame."""
+    return "world" if variable == len(layout.keys) else format_key(int(layout.keys[variable]))
