@@ -193,7 +193,9 @@ TEXT = """# Benchmarks
 Made by `make bench DATA=folder`, which runs `tests/benchmarks/certify_datasets.py` on a folder of public g2o files (as
 distributed with SE-Sync). Machine: {machine}. Each line is a process of its own; times are medians of five in one run,
 on a shared machine: read them as ratios. Gaps here are divided by the cost itself.
-The relaxation, solvers and the published formulation: [benchmarks-relaxation.md](benchmarks-relaxation.md).
+Other tables: [from no start and from random starts](benchmarks-global.md), [the race against the solvers of the gtsam
+wheel](benchmarks-race.md), [landmarks, ranges and motion priors](benchmarks-landmarks.md), [the relaxation, SDP solvers
+and the published formulation](benchmarks-relaxation.md).
 
 ## Log-map cost, the files' own information matrices
 
