@@ -28,6 +28,9 @@ _CONVERGED = 1e-9
 _NEGATIVE = 1e-7
 """Share of the rotations' weights below which curvature counts as negative."""
 
+_LARGEST_SHIFT = 1e3
+"""Shift, relative to the largest weight of a rotation, that makes up for all that rotations can lack."""
+
 _INVERSE_ITERATIONS = 12
 
 
@@ -116,6 +119,8 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
             factor = trial
         else:
             shift, shifted = 4 * shift, True
+        if shift > _LARGEST_SHIFT * float(weights.max()):  # negative on positions: the cost has no minimum
+            return None
     if not shifted:
         return None
     rng = np.random.default_rng(seed)
