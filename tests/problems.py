@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import gtsam
@@ -316,3 +317,29 @@ def localisation_chain(
         else:
             graph.add(gtsam.PoseTranslationPrior2D(i, position, gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
     return graph, to_values(enumerate(poses))
+
+
+def load_ranges(name: str) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Poses in the plane, their odometry, beacons and ranges of a PyFG file that ships with GTSAM."""
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+
+    def key(name: str) -> int:
+        return gtsam.symbol(name[0], int(name[1:]))
+
+    text = Path(gtsam.findExampleDataFile(name)).read_text()
+    for kind, *words in filter(None, map(str.split, text.splitlines())):
+        if kind == "VERTEX_SE2":
+            values.insert(key(words[1]), gtsam.Pose2(*map(float, words[2:5])))
+        elif kind == "VERTEX_XY":
+            values.insert(key(words[0]), np.array(words[1:3], dtype=float))
+        elif kind == "EDGE_SE2":
+            covariance = np.zeros((3, 3))
+            covariance[np.triu_indices(3)] = np.array(words[6:12], dtype=float)
+            covariance = covariance + np.triu(covariance, 1).T
+            noise = gtsam.noiseModel.Gaussian.Covariance(covariance)
+            step = gtsam.Pose2(*map(float, words[3:6]))
+            graph.add(gtsam.BetweenFactorPose2(key(words[1]), key(words[2]), step, noise))
+        else:
+            noise = gtsam.noiseModel.Isotropic.Variance(1, float(words[4]))
+            graph.add(gtsam.RangeFactor2D(key(words[1]), key(words[2]), float(words[3]), noise))
+    return graph, values
