@@ -245,7 +245,8 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
     turning = np.flatnonzero(slack.norms > 0)
     sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
     sums = sums[sums > _UNUSED * sums.max(initial=0.0)]
-    scale = float(np.median(sums)) if sums.size else 0.0
+    # without inner rotations a shift changes nothing
+    scale = float(np.median(sums)) if sums.size and total > 0 else 0.0
     ceiling = max(slack.base, 0.0) / max(total, 1.0)
     return _best_shift(attempt, scale, total, ceiling, quick)
 

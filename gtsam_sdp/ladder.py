@@ -25,12 +25,13 @@ from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
+from gtsam_sdp.multilateration import placed_by_ranges
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
-from gtsam_sdp.terms import Exactness, Terms, are_exact
+from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 from gtsam_sdp.variables import Array
 
@@ -340,6 +341,8 @@ class Search:
             return ()
         cost = self._relaxation(reading, terms).predicted_cost
         rungs = (self._relax, self._climb_staircase)
+        if cost.fits and any(batch.distances is not None for batch in terms):
+            return (self._relax,)  # which chooses the tangents of ranges; the staircase has to take flat ones
         return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
 
     def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
@@ -379,6 +382,8 @@ class Search:
 
     def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
         began = time.perf_counter()
+        # other tangents of ranges may leave the lifted cost without a minimum
+        terms = [batch if batch.distances is None else convex(batch, reading.layout.space.rows) for batch in terms]
         qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
@@ -400,10 +405,18 @@ class Search:
         solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
         if solution is None:
             return
-        self.optimise(solution.recover(), "optimise", "chordal")
+        self.optimise(self._placed(solution.recover(), terms), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return
         self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
+
+    def _placed(self, values: gtsam.Values, terms: Sequence[Terms]) -> gtsam.Values:
+        """Values with positions that only ranges hold where these meet, if that is better."""
+        if all(batch.distances is None for batch in terms):
+            return values
+        reading = self._read(values, at_any_values=True)
+        placed = reading.layout.unlift(placed_by_ranges(reading, terms, reading.estimate))
+        return placed if self.graph.error(placed) < self.graph.error(values) else values
 
     def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
         return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)
@@ -426,7 +439,8 @@ class Search:
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:
-    return any((batch.exactness == int(Exactness.TANGENT)).any() for batch in terms)
+    """Whether terms depend on the values; the relaxation takes tangents of distances where they are best."""
+    return any((b.exactness == int(Exactness.TANGENT)).any() for b in terms if b.distances is None)
 
 
 def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> tuple[gtsam.Values, str]:

@@ -15,10 +15,14 @@ from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.factors.registry import ADAPTERS, Adapter
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.multilateration import placed_by_ranges
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms import Terms, are_exact, convex
 from gtsam_sdp.variables import Array
+
+_WEAK = 1e-6
+"""Share of the weight of ranges that a start takes."""
 
 
 def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
@@ -39,34 +43,45 @@ class ChordalStart:
 
     Attributes:
         reading: the graph; what its values are does not matter.
+        terms: of the lifted cost.
         quadratic: the lifted cost, None for a graph without soft factors.
         Y: the initialisation, (n, rank).
     """
 
     reading: Reading
+    terms: Sequence[Terms]
     quadratic: Quadratic | None
     Y: Array
 
     @classmethod
     def build(cls, reading: Reading, terms: Sequence[Terms]) -> ChordalStart:
-        """From terms at the measurements; log-map terms are made convex."""
+        """From terms at the measurements; log-map terms are made convex, those of ranges next to nothing."""
         count = reading.layout.space.rows
         origin = np.zeros_like(reading.estimate)
         origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
         reading = with_hard_values(replace(reading, estimate=origin))
         if not terms:
-            return cls(reading, None, reading.estimate)
-        terms = [batch if are_exact([batch]) else convex(batch, count) for batch in terms]
+            return cls(reading, terms, None, reading.estimate)
+        terms = [_started(batch, count) for batch in terms]
         qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
         quadratic = Quadratic(qcqp)
         try:
-            return cls(reading, quadratic, chordal_initialisation(quadratic))
+            return cls(reading, terms, quadratic, chordal_initialisation(quadratic))
         except np.linalg.LinAlgError:
-            return cls(reading, quadratic, qcqp.coordinates.reduce(reading.estimate))
+            return cls(reading, terms, quadratic, qcqp.coordinates.reduce(reading.estimate))
 
     def values(self, Y: Array) -> gtsam.Values:
-        """Values of a point."""
-        return self.reading.layout.unlift(Y) if self.quadratic is None else self.quadratic.qcqp.unlift(Y)
+        """Values of a point; positions that only ranges hold are placed where these meet."""
+        lifted = Y if self.quadratic is None else self.quadratic.qcqp.coordinates.expand(Y)
+        return self.reading.layout.unlift(placed_by_ranges(self.reading, self.terms, lifted))
+
+
+def _started(batch: Terms, count: int) -> Terms:
+    """Convex terms for the start. Ranges tell no direction: they only hold what nothing else does."""
+    if are_exact([batch]):
+        return batch
+    batch = convex(batch, count)
+    return batch if batch.distances is None else replace(batch, matrix=_WEAK * batch.matrix)
 
 
 def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:

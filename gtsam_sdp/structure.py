@@ -100,7 +100,8 @@ def touched_rows(layout: Layout, terms: Sequence[Terms]) -> Array:
     touched = np.zeros(layout.size, dtype=bool)
     count = layout.space.rows
     for batch in terms:
-        active = np.abs(batch.matrix).max(axis=2, initial=0.0) > 0
+        weights = np.abs(batch.matrix) if batch.distances is None else np.abs(batch.distances.square)
+        active = weights.max(axis=2, initial=0.0) > 0
         turning = batch.matrix.shape[1] - batch.combination.shape[-2]
         for slot in range(batch.rotations.shape[1]):
             used = active[:, slot * count : (slot + 1) * count].any(axis=1)

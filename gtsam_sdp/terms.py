@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike
 from gtsam_sdp.errors import InvalidTermError, format_key
 from gtsam_sdp.variables import Array, Layout
 
+NEAREST = 1e-6
+"""Distance, as a share of the measured one, below which its tangent is too steep to be of use."""
+
 
 class Exactness(IntEnum):
     """How a term relates to the cost of its factor."""
@@ -78,6 +81,43 @@ def by_entry(matrices: Array, dimension: int) -> Array:
 
 
 @dataclass(frozen=True)
+class DistanceTerms:
+    """Terms 1/2 w (|p| - r)^2 of distances, replaced by tangents in |p|^2 that may be taken anywhere.
+
+    For every positive point delta: 1/2 w (|p| - r)^2 >= (1 - r / delta) 1/2 w |p|^2 + 1/2 w (r^2 - r delta), equal
+    where |p| = delta. Where r <= 0 the term is what it is.
+
+    Attributes:
+        square: Hermitian matrix of 1/2 w |p|^2, (m, r, r).
+        weight: w / 2, (m,).
+        measured: r, (m,).
+        point: delta, (m,); 1 where r <= 0.
+    """
+
+    square: Array
+    weight: Array
+    measured: Array
+    point: Array
+
+    @property
+    def movable(self) -> Array:
+        """Whether the term is a tangent, (m,)."""
+        return (self.measured > 0) & (self.weight > 0)
+
+    @property
+    def matrix(self) -> Array:
+        """(m, r, r)."""
+        slope = np.where(self.measured > 0, (self.point - self.measured) / self.point, 1.0)
+        return self.square * slope[:, None, None]
+
+    @property
+    def constant(self) -> Array:
+        """(m,)."""
+        touching = np.where(self.measured > 0, self.point, 0.0)
+        return self.weight * (self.measured * (self.measured - touching))
+
+
+@dataclass(frozen=True)
 class Terms:
     """Terms of m factors of equal shape: g_k(Y) = Re tr(X^H matrix_k X) + constant_k, X the factor's local rows.
 
@@ -97,6 +137,7 @@ class Terms:
         magnitude: sizes of the numbers that `matrix` was summed from, (m, r, r); None: they do not cancel.
         entrywise: where `matrix` is only a bound, the factor's exact cost as a quadratic form on the d * r entries of
             X, row by row, and a constant of its own, which the vector lift can hold; None if there is none.
+        distances: where the terms are tangents in a squared distance: how to take others; None if they are not.
     """
 
     factor: Array
@@ -109,6 +150,24 @@ class Terms:
     exactness: Array
     magnitude: Array | None = None
     entrywise: Entrywise | None = None
+    distances: DistanceTerms | None = None
+
+    def touching(self, points: Array) -> Terms:
+        """The tangents at other distances, (m,); terms of no distances are the same everywhere."""
+        if self.distances is None:
+            return self
+        points = np.where(self.distances.movable & (points > 0) & np.isfinite(points), points, self.distances.point)
+        moved = replace(self.distances, point=points)
+        return replace(self, matrix=moved.matrix, constant=moved.constant, distances=moved)
+
+    def touching_at(self, lifted: Array, world: int) -> Terms:
+        """The tangents at the distances in Y; those of distances that are next to nothing stay."""
+        if self.distances is None:
+            return self
+        local = self.local_rows(lifted, world)
+        squares = np.einsum("kia,kia->k", local.conj(), self.distances.square @ local).real
+        points = np.sqrt(np.maximum(squares, 0.0) / np.where(self.distances.weight > 0, self.distances.weight, 1.0))
+        return self.touching(np.where(points > NEAREST * self.distances.measured, points, self.distances.point))
 
     def local_rows(self, lifted: Array, world: int) -> Array:
         """X of every term, (m, r, rows)."""
@@ -141,12 +200,14 @@ def convex(batch: Terms, count: int) -> Terms:
     """Terms that are convex without the constraints, and equal up to a constant with them.
 
     A log-map term is linear in R_i^T R_j: -2 <H, E> + const. With |R_i|^2 and |R_j|^2, weighted by the polar factors of
-    H, it is the square of a difference.
+    H, it is the square of a difference. Terms of distances are not equal: they become tangents at twice the distance.
 
     Args:
         batch: the terms.
         count: rows of a rotation.
     """
+    if batch.distances is not None:
+        return batch.touching(2 * batch.distances.measured)
     smallest = np.linalg.eigvalsh(batch.matrix)[:, 0]
     rough = np.flatnonzero(smallest < -1e-9 * np.linalg.norm(batch.matrix, axis=(1, 2)))
     if batch.rotations.shape[1] != 2 or not len(rough):

@@ -11,7 +11,7 @@ of their own. See docs/maths.md, section 5.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,10 +21,11 @@ import scipy.sparse as sp
 
 from gtsam_sdp.backends.export import write_cbf, write_sdpa
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
-from gtsam_sdp.chordal.forms import Forms
+from gtsam_sdp.chordal.forms import Forms, Slopes
 from gtsam_sdp.chordal.lift import Lift, MultiplierGroup
 from gtsam_sdp.chordal.svec import svec, svec_place, svec_weights, upper_entries
 from gtsam_sdp.chordal.tree import CliqueTree
+from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array
 
 _SOFTEST = 1e-4
@@ -36,6 +37,24 @@ better left alone."""
 
 _FREE = 1e-9
 """Share of the stiffest coordinate of a clique below which a coordinate counts as free."""
+
+
+_STEEPEST = 1e-9
+"""Smallest delta^ / delta: a tangent is not taken farther away than this."""
+
+
+class SlopeVariables(NamedTuple):
+    """Variables p, q of terms of distances of one batch: [[1 + p, 1], [1, 1 + q]] >= 0, or 1 + q >= 1 / (1 + p).
+
+    Attributes:
+        batch: place among the lift's terms.
+        members: places in the batch, (g,).
+        columns: their variables p and q, (g, 2).
+    """
+
+    batch: int
+    members: Array
+    columns: Array
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,7 @@ class ConicProblem:
         coordinates: of the cliques.
         groups: multipliers of the lift.
         columns: variables of each group, (members, parameters).
+        slopes: where terms of distances touch is a variable too.
     """
 
     A: sp.csc_array
@@ -70,6 +90,7 @@ class ConicProblem:
     coordinates: Sequence[CliqueCoordinates]
     groups: Sequence[MultiplierGroup]
     columns: Sequence[Array]
+    slopes: Sequence[SlopeVariables] = ()
 
     @property
     def starts(self) -> Array:
@@ -79,6 +100,17 @@ class ConicProblem:
     def parameters(self, y: Array, group: int) -> Array:
         """Multipliers of a group in the unit of the cost, (members, parameters)."""
         return y[self.columns[group]] / self.scale
+
+    def touching(self, terms: Sequence[Terms], y: Array, less: float = 0.0) -> Sequence[Terms]:
+        """The lift's terms as tangents where y says; delta^ / delta is made smaller by a share `less`."""
+        terms = list(terms)
+        for own in self.slopes:
+            distances = terms[own.batch].distances
+            assert distances is not None
+            points = distances.point.copy()
+            points[own.members] /= np.maximum((1 + y[own.columns[:, 0]]) * (1 - less), _STEEPEST)
+            terms[own.batch] = terms[own.batch].touching(points)
+        return terms
 
     def to_sdpa(self, path: str | os.PathLike[str]) -> None:
         """Writes the problem in SDPA sparse format, see `gtsam_sdp.backends.export`."""
@@ -112,15 +144,20 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     scale = 1 / float(np.median(positive)) if len(positive) else 1.0
     groups = lift.multipliers(tree, tighten=tighten)
     cones = [group.cone for group in groups if group.cone for _ in group.cliques]
-    sizes = np.array([max(len(cost), 1) for cost in costs] + cones, dtype=np.intp)
-    starts = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
     columns, count = _number_variables(groups)
+    slopes, count = _number_slopes(lift, tree, count)
+    tangents = sum(len(own.members) for own in slopes)
+    sizes = np.array([max(len(cost), 1) for cost in costs] + cones + [2] * tangents, dtype=np.intp)
+    starts = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
     entries = _Entries()
     _add_multipliers(entries, lift, coordinates, groups, columns, starts)
+    _add_slopes(entries, lift, tree, coordinates, slopes, starts, scale)
     count = _add_separators(entries, links, starts, count)
     b = np.zeros(count)
     for group, variables in zip(groups, columns, strict=True):
         b[variables] = group.objective
+    for own in slopes:
+        b[own.columns[:, 1]] = -scale * _slopes_of(lift, own).price[own.members]
     weights = np.ones(int(starts[-1]))
     own = slice(0, int(starts[len(costs)]))
     if len(tree.cliques) >= _MANY_CLIQUES and (forms := lift.stiffness_forms) is not None:
@@ -128,6 +165,7 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     c = np.zeros(len(weights))
     # an empty clique becomes the block 1 >= 0
     c[own] = np.concatenate([svec(scale * cost) if len(cost) else np.ones(1) for cost in costs]) * weights[own]
+    c[len(c) - 3 * tangents :] = np.tile([1.0, np.sqrt(2.0), 1.0], tangents)
     return ConicProblem(
         A=entries.matrix(weights, count),
         c=c,
@@ -140,6 +178,7 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
         coordinates=coordinates,
         groups=groups,
         columns=columns,
+        slopes=slopes,
     )
 
 
@@ -218,20 +257,28 @@ def clique_costs(
 ) -> list[Array]:
     """W_c^T Q_c W_c of every clique, summed in differences so that nothing as large as the map enters."""
     costs = [np.zeros((side, side)) for side in (lift.clique_size(clique.members) for clique in tree.cliques)]
-    place = np.zeros(lift.size, dtype=np.intp)
     for batch in forms:
-        homes = tree.homes(batch.variables(lift.owner))
-        order = np.argsort(homes, kind="stable")
-        for chosen in np.split(order, np.flatnonzero(np.diff(homes[order])) + 1):
-            c = int(homes[chosen[0]])
-            if c < 0:  # fixed altogether: a constant of the vector lift is at home where the world frame is
-                continue
-            place[coordinates[c].rows] = np.arange(len(coordinates[c].rows))
-            at = np.where(batch.used[chosen], place[batch.rows[chosen]], 0)
-            local = batch.expansion[chosen] @ coordinates[c].basis[at]
-            local, matrix = lift.real_terms(local, batch.matrix[chosen], batch.turning, coordinates[c])
-            costs[c] += (local.swapaxes(1, 2) @ matrix @ local).sum(axis=0)
+        for c, _, matrices in _at_home(lift, batch, batch.matrix, tree, coordinates):
+            costs[c] += matrices.sum(axis=0)
     return costs
+
+
+def _at_home(
+    lift: Lift, batch: Forms, matrices: Array, tree: CliqueTree, coordinates: Sequence[CliqueCoordinates]
+) -> Iterator[tuple[int, Array, Array]]:
+    """Cliques, the members of a batch at home in each, and their matrices in its real coordinates, (k, n, n)."""
+    place = np.zeros(lift.size, dtype=np.intp)
+    homes = tree.homes(batch.variables(lift.owner))
+    order = np.argsort(homes, kind="stable")
+    for chosen in np.split(order, np.flatnonzero(np.diff(homes[order])) + 1):
+        c = int(homes[chosen[0]])
+        if c < 0:  # fixed altogether: a constant of the vector lift is at home where the world frame is
+            continue
+        place[coordinates[c].rows] = np.arange(len(coordinates[c].rows))
+        at = np.where(batch.used[chosen], place[batch.rows[chosen]], 0)
+        local = batch.expansion[chosen] @ coordinates[c].basis[at]
+        local, matrix = lift.real_terms(local, matrices[chosen], batch.turning, coordinates[c])
+        yield c, chosen, local.swapaxes(1, 2) @ matrix @ local
 
 
 class _Entries:
@@ -278,6 +325,49 @@ def _add_multipliers(
             first = starts[block : block + len(at)][:, None]
             entries.add(first, a, b, np.full(variables.shape, -1.0), variables)
             block += len(at)
+
+
+def _slopes_of(lift: Lift, own: SlopeVariables) -> Slopes:
+    slopes = lift.forms[own.batch].slopes
+    assert slopes is not None
+    return slopes
+
+
+def _number_slopes(lift: Lift, tree: CliqueTree, count: int) -> tuple[list[SlopeVariables], int]:
+    """Two variables for each term of a distance that is not fixed; and the number of variables so far."""
+    found = []
+    for number, batch in enumerate(lift.forms):
+        if batch.slopes is None:
+            continue
+        members = np.flatnonzero((batch.slopes.price > 0) & (tree.homes(batch.variables(lift.owner)) >= 0))
+        found.append(SlopeVariables(number, members, count + np.arange(2 * len(members)).reshape(-1, 2)))
+        count += 2 * len(members)
+    return found, count
+
+
+def _add_slopes(
+    entries: _Entries,
+    lift: Lift,
+    tree: CliqueTree,
+    coordinates: Sequence[CliqueCoordinates],
+    slopes: Sequence[SlopeVariables],
+    starts: Array,
+    scale: float,
+) -> None:
+    """S_c loses p times the slope of every term of a distance; its p and q have a cone of their own, at the end."""
+    block = len(starts) - 1 - sum(len(own.members) for own in slopes)
+    for own in slopes:
+        batch, first = lift.forms[own.batch], starts[block : block + len(own.members)]
+        column = np.full(len(batch.rows), -1)
+        column[own.members] = own.columns[:, 0]
+        for c, chosen, matrices in _at_home(lift, batch, scale * _slopes_of(lift, own).matrix, tree, coordinates):
+            matrices = matrices * (column[chosen] >= 0)[:, None, None]
+            member, i, j = np.nonzero(np.triu(matrices))
+            entries.add(int(starts[c]), i, j, matrices[member, i, j], column[chosen][member])
+        for place in (0, 1):
+            at = np.full(len(first), place)
+            entries.add(first, at, at, np.full(len(first), -1.0), own.columns[:, place])
+        block += len(own.members)
 
 
 def _add_separators(entries: _Entries, links: Sequence[_Link], starts: Array, count: int) -> int:

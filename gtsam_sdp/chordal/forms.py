@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gtsam_sdp.coordinates import Coordinates
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array
+
+
+class Slopes(NamedTuple):
+    """How terms of distances change with the point delta where they touch, by p = delta^ / delta - 1.
+
+    1/2 w (1 - r / delta) |p|^2 - 1/2 w r delta loses p times `matrix` and gains `price` (delta^ - delta).
+
+    Attributes:
+        matrix: of 1/2 w r / delta^ |p|^2, (m, r, r).
+        price: 1/2 w r delta^, 0 where the term is no tangent, (m,).
+    """
+
+    matrix: Array
+    price: Array
+
+    @classmethod
+    def of_terms(cls, terms: Terms) -> Slopes | None:
+        """On local rows; None for terms that are none of distances."""
+        distances = terms.distances
+        if distances is None:
+            return None
+        steepness = np.where(distances.movable, distances.measured / distances.point, 0.0)
+        price = np.where(distances.movable, distances.weight * distances.measured * distances.point, 0.0)
+        return cls(distances.square * steepness[:, None, None], price)
 
 
 @dataclass(frozen=True)
@@ -22,6 +47,7 @@ class Forms:
         expansion: (m, r, s).
         matrix: Hermitian, (m, r, r).
         turning: how many of the first rows of X are rows of rotations.
+        slopes: of terms of distances, None for others.
     """
 
     rows: Array
@@ -29,6 +55,7 @@ class Forms:
     expansion: Array
     matrix: Array
     turning: int
+    slopes: Slopes | None = None
 
     @classmethod
     def of_terms(cls, terms: Terms, coordinates: Coordinates) -> Forms:
@@ -39,7 +66,7 @@ class Forms:
         known = coordinates.position[rows] >= 0
         expansion = np.where(known[:, None, :], coefficients, 0)
         turning = terms.matrix.shape[1] - terms.combination.shape[-2]
-        return cls(rows, (expansion != 0).any(axis=1), expansion, terms.matrix, turning)
+        return cls(rows, (expansion != 0).any(axis=1), expansion, terms.matrix, turning, Slopes.of_terms(terms))
 
     def variables(self, owner: Array) -> Array:
         """The variable of each row that is used, (m, s); -1 for the others."""

@@ -20,7 +20,7 @@ from gtsam_sdp.bound import PairTerms, VerifiedBound, closed_form_multipliers, v
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates, CoordinateMaker
 from gtsam_sdp.chordal.forms import Forms, variable_groups
 from gtsam_sdp.chordal.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
-from gtsam_sdp.chordal.lift import Lift, MultiplierGroup, Recovered, best_factor, projected
+from gtsam_sdp.chordal.lift import Lift, MultiplierGroup, Recovered, best_factor, best_touching, projected
 from gtsam_sdp.chordal.recovery import recover_rows
 from gtsam_sdp.chordal.svec import upper_entries
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
@@ -60,6 +60,7 @@ class GramLift(Lift):
         Raises:
             InvalidGraphError: a key that no term constrains.
         """
+        terms = [batch.touching_at(reading.estimate, reading.layout.world) for batch in terms]
         plain = plain_coordinates(reading)
         anchor = centred_coordinates(reading, terms).anchor
         return cls(
@@ -97,8 +98,15 @@ class GramLift(Lift):
         return self.layout.space.dimension == 2
 
     def tree(self, ordering: OrderingChoice) -> CliqueTree:
-        """The cliques of the graph's variables, the world frame among them."""
-        return CliqueTree.build(variable_groups(self.forms, self.owner), self.layout, ordering)
+        """The cliques of the graph's variables, the world frame among them.
+
+        It is in every clique where it is the only frame: in a clique without one positions are as large as the map.
+        """
+        groups, world = variable_groups(self.forms, self.owner), len(self.layout.keys)
+        if self.layout.world < 0 or len(self.layout.blocks) > 1 or not any(world in group for group in groups):
+            return CliqueTree.build(groups, self.layout, ordering)
+        groups = [tuple(v for v in group if v != world) for group in groups]
+        return CliqueTree.build([group for group in groups if group], self.layout, ordering).sharing(world)
 
     def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int, bool]:
         """Rotation rows, position rows, the frame that positions refer to, and whether that is the world."""
@@ -241,21 +249,29 @@ class GramLift(Lift):
 
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The best of three bounds: multipliers of the solver, and in closed form at Y and at the values given."""
-        qcqp, reduced = self._centred(Y)
-        given = self._block_multipliers(problem, y, qcqp.coordinates.kept[qcqp.blocks])
-        solved = verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
-        closed = [_polished_bound(*point) for point in ((qcqp, reduced), self._centred(self.reading.estimate))]
-        return max(solved, *closed, key=lambda bound: bound.value), qcqp.term_size(reduced)
+
+        def solved(terms: Sequence[Terms]) -> VerifiedBound:
+            qcqp, reduced = self._centred(Y, terms)
+            given = self._block_multipliers(problem, y, qcqp.coordinates.kept[qcqp.blocks])
+            return verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
+
+        points = [self._centred(at, self._touching_at(at)) for at in (Y, self.reading.estimate)]
+        bounds = [best_touching(problem, self.terms, y, solved), *(_polished_bound(*point) for point in points)]
+        return max(bounds, key=lambda bound: bound.value), points[0][0].term_size(points[0][1])
+
+    def _touching_at(self, Y: Array) -> Sequence[Terms]:
+        """The terms, those of distances as tangents at the distances in Y."""
+        return [batch.touching_at(Y, self.layout.world) for batch in self.terms]
 
     @cached_property
     def qcqp(self) -> Qcqp:
         """The lifted problem, positions counted from the values given."""
-        return self._centred(self.reading.estimate)[0]
+        return self._centred(self.reading.estimate, self.terms)[0]
 
-    def _centred(self, Y: Array) -> tuple[Qcqp, Array]:
+    def _centred(self, Y: Array, terms: Sequence[Terms]) -> tuple[Qcqp, Array]:
         """The lifted problem in coordinates centred at a point, and the point in them."""
-        coordinates = centred_coordinates(replace(self.reading, estimate=Y), self.terms)
-        return Qcqp.assemble(self.terms, self.layout, coordinates), coordinates.reduce(Y)
+        coordinates = centred_coordinates(replace(self.reading, estimate=Y), terms)
+        return Qcqp.assemble(terms, self.layout, coordinates), coordinates.reduce(Y)
 
     def _block_multipliers(self, problem: ConicProblem, y: Array, blocks: Array) -> Array:
         """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""

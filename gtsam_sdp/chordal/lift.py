@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,10 @@ from gtsam_sdp.variables import Array, Layout
 
 if TYPE_CHECKING:
     from gtsam_sdp.chordal.conic import ConicProblem
+
+
+_FARTHER = 10.0 ** np.arange(-12, -2)
+"""Shares by which tangents of distances are tried to touch farther away, the first that improves the bound no more."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,24 @@ class Lift(ABC):
     @abstractmethod
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The bound that multipliers y prove, and the size of the terms; Y is a point near the optimum."""
+
+
+def best_touching(
+    problem: ConicProblem, terms: Sequence[Terms], y: Array, prove: Callable[[Sequence[Terms]], VerifiedBound]
+) -> VerifiedBound:
+    """The best bound of the solver's multipliers; terms of distances touch where the solver says, or a little farther.
+
+    A tangent that touches farther away has more curvature: nothing else makes up for what S lacks on positions.
+    """
+    best = prove(problem.touching(terms, y))
+    if not any(len(own.members) for own in problem.slopes):
+        return best
+    for less in _FARTHER:
+        bound = prove(problem.touching(terms, y, less))
+        if bound.value <= best.value and np.isfinite(best.value):
+            break
+        best = max(best, bound, key=lambda bound: bound.value)
+    return best
 
 
 def best_factor(matrix: Array, rank: int) -> tuple[Array, float]:

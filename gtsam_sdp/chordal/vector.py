@@ -23,7 +23,7 @@ from gtsam_sdp.bound import Slack, VerifiedBound, prove_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.forms import variable_groups
 from gtsam_sdp.chordal.hull import MatrixEntries
-from gtsam_sdp.chordal.lift import Lift, MultiplierGroup, Recovered, projected
+from gtsam_sdp.chordal.lift import Lift, MultiplierGroup, Recovered, best_touching, projected
 from gtsam_sdp.chordal.recovery import recover_rows
 from gtsam_sdp.chordal.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.chordal.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
@@ -109,7 +109,7 @@ class VectorLift(Lift):
             InvalidGraphError: a key that no term constrains.
         """
         reading = with_world(reading)
-        terms = [in_world(batch, reading.layout) for batch in terms]
+        terms = [in_world(batch.touching_at(reading.estimate, -1), reading.layout) for batch in terms]
         rows = VectorRows.build(reading, terms)
         owner = np.repeat(reading.layout.row_variable[rows.coordinates.kept], rows.d)
         forms = [form_of(batch, rows) for batch in terms]
@@ -211,13 +211,19 @@ class VectorLift(Lift):
 
     def verify(self, problem: ConicProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The bound of the solver's multipliers."""
-        lift = VectorLift.build(replace(self.reading, estimate=Y), self.terms)
         parameters = problem.parameters(y, _ROTATIONS)
+        scale = float(problem.parameters(y, _SCALE)[0, 0])
         group = problem.groups[_ROTATIONS]
-        slack = lift._slack(float(problem.parameters(y, _SCALE)[0, 0]), group.rows, group.entries, parameters)
+        lift = VectorLift.build(replace(self.reading, estimate=Y), self.terms)
         point = lift.rows.lift(Y)[lift._kept]
+
+        def slack_of(terms: Sequence[Terms]) -> Slack:
+            return replace(lift, terms=terms)._slack(scale, group.rows, group.entries, parameters)
+
+        bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)
-        return prove_bound(slack, point[:, None]), float(lengths @ (slack.magnitude @ lengths)) + abs(problem.offset)
+        size = float(lengths @ (slack_of(lift.terms).magnitude @ lengths)) + abs(problem.offset)
+        return bound, size
 
     @cached_property
     def _kept(self) -> Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gtsam_sdp.chordal.forms import Forms
+from gtsam_sdp.chordal.forms import Forms, Slopes
 from gtsam_sdp.coordinates import Coordinates, centred_coordinates
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms, by_entry, entry_sizes
@@ -116,7 +116,11 @@ def pieces_of(terms: Terms, d: int) -> Pieces:
 def form_of(batch: Terms, rows: VectorRows) -> Forms:
     """Terms as quadratic forms on y."""
     at, coefficients, _ = rows.expand(batch)
-    return Forms(at, (coefficients != 0).any(axis=1), coefficients, pieces_of(batch, rows.d).matrix, turning=0)
+    slopes = Slopes.of_terms(batch)
+    if slopes is not None:
+        slopes = slopes._replace(matrix=by_entry(slopes.matrix, rows.d))
+    used = (coefficients != 0).any(axis=1)
+    return Forms(at, used, coefficients, pieces_of(batch, rows.d).matrix, turning=0, slopes=slopes)
 
 
 def with_world(reading: Reading) -> Reading:

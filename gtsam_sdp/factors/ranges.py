@@ -16,11 +16,8 @@ from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
-from gtsam_sdp.terms import Exactness, Terms, no_rows, residual_matrix
+from gtsam_sdp.terms import NEAREST, DistanceTerms, Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.variables import Array
-
-_NEAREST = 1e-6
-"""Distance, as a share of the measured one, below which the tangent is too steep to be of use."""
 
 _ARM_TOLERANCE = 1e-9
 """How well a sensor's position, read from the serialised factor, has to explain the factor's error."""
@@ -34,20 +31,26 @@ def _norm(factor: Any) -> float:
     return factor.norm()
 
 
-def _tangent(group: FactorGroup, measured: Array, coefficients: Array, distance: Array) -> tuple[Array, ...]:
-    """Matrix, constant and exactness of 1/2 w (d - r)^2 with d the length of the residual of `coefficients`.
+def _distance_terms(
+    group: FactorGroup, lifting: Lifting, measured: Array, square: Array, distance: Array
+) -> tuple[DistanceTerms, Array]:
+    """1/2 w (|p| - r)^2 by tangents, and how exact they are.
 
-    Where r < 0 it is d^2 + r^2 that is kept, where the distance at the estimate is useless nothing.
+    They touch at the estimate; at 2 r where its distance is useless, or where they must not depend on it.
+
+    Args:
+        group: the factors.
+        lifting: where they touch.
+        measured: r, (m,).
+        square: matrix of |p|^2, (m or 1, r, r).
+        distance: |p| at the estimate, (m,).
     """
     weight = group.information[:, 0, 0] / 2
-    useful = distance > _NEAREST * measured
-    point = np.where(useful & (distance > 0), distance, 1.0)
-    ahead = measured > 0
-    curvature = np.where(ahead, np.where(useful, (point - measured) / point, 0.0), 1.0)
-    constant = np.where(ahead, np.where(useful, measured * (measured - point), 0.0), measured**2)
-    exactness = np.where(ahead & useful, int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
-    exactness = np.where(measured == 0, int(Exactness.EXACT), exactness)
-    return residual_matrix(coefficients, weight * curvature), weight * constant, exactness
+    useful = (distance > NEAREST * measured) & (distance > 0)
+    point = np.where(measured > 0, np.where(useful & (not lifting.at_measurements), distance, 2 * measured), 1.0)
+    exactness = np.where((measured > 0) & (useful | lifting.at_measurements), Exactness.TANGENT, Exactness.LOWER_BOUND)
+    exactness = np.where(measured == 0, Exactness.EXACT, exactness)
+    return DistanceTerms(weight[:, None, None] * square, weight, measured, point), exactness.astype(int)
 
 
 def _between(group: FactorGroup, lifting: Lifting) -> Terms:
@@ -55,17 +58,18 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     layout = lifting.layout
     measured = group.gather(_range)
     moved = lifting.translations(group.numbers[:, 1]) - lifting.translations(group.numbers[:, 0])
-    coefficients = np.ones((len(measured), 1), dtype=layout.space.dtype)
-    matrix, constant, exactness = _tangent(group, measured, coefficients, np.linalg.norm(moved, axis=1))
+    square = np.ones((1, 1, 1), dtype=layout.space.dtype)
+    terms, exactness = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
     return Terms(
         factor=group.index,
         rotations=no_rows(len(measured)),
         translations=layout.translation[group.numbers],
         combination=np.array([[-1.0, 1.0]]),
         offset=None,
-        matrix=matrix,
-        constant=constant,
+        matrix=terms.matrix,
+        constant=terms.constant,
         exactness=exactness,
+        distances=terms,
     )
 
 
@@ -76,17 +80,18 @@ def _length(group: FactorGroup, lifting: Lifting) -> Terms:
     rows = len(range(0, 3, layout.space.dimension))
     translations = layout.translation[group.numbers] + np.arange(rows)
     lengths = np.linalg.norm(lifting.estimate[translations].reshape(len(measured), -1), axis=1)
-    unit = np.ones((len(measured), 1), dtype=layout.space.dtype)
-    matrix, constant, exactness = _tangent(group, measured, unit, lengths)
+    square = np.eye(rows, dtype=layout.space.dtype)[None]
+    terms, exactness = _distance_terms(group, lifting, measured, square, lengths)
     return Terms(
         factor=group.index,
         rotations=no_rows(len(measured)),
         translations=translations,
         combination=np.eye(rows),
         offset=None,
-        matrix=matrix * np.eye(rows),
-        constant=constant,
+        matrix=terms.matrix,
+        constant=terms.constant,
         exactness=exactness,
+        distances=terms,
     )
 
 
@@ -102,16 +107,18 @@ def _from_sensor(dimension: int, target: str) -> Callable[[FactorGroup, Lifting]
         moved = lifting.translations(group.numbers[:, 1]) - lifting.translations(group.numbers[:, 0])
         moved = moved - transform(lifting.rotations(group.numbers[:, 0]), arms)
         coefficients = np.concatenate([-arms, np.ones((len(arms), 1))], axis=1)
-        matrix, constant, exactness = _tangent(group, measured, coefficients, np.linalg.norm(moved, axis=1))
+        square = residual_matrix(coefficients)
+        terms, exactness = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
         return Terms(
             factor=group.index,
             rotations=layout.rotation[group.numbers[:, :1]],
             translations=layout.translation[group.numbers],
             combination=np.array([[-1.0, 1.0]]),
             offset=None,
-            matrix=matrix,
-            constant=constant,
+            matrix=terms.matrix,
+            constant=terms.constant,
             exactness=exactness,
+            distances=terms,
         )
 
     return build

@@ -283,7 +283,7 @@ class Preconditioner:
         angles, width = (1, 2) if qcqp.rank == 1 else (3, 3)
         freedoms = angles * len(qcqp.blocks) + width * len(self._quadratic.positions)
         flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3
-        return max(int(flops / (4 * max(lengths.sum(), 1.0) * qcqp.rank)), _STALE)
+        return max(int(flops / max(4 * lengths.sum() * qcqp.rank, 1.0)), _STALE)
 
 
 _CROSS = np.array(
