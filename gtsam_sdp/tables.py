@@ -144,7 +144,7 @@ def _limits(certificate: Certificate) -> list[str]:
         _line(
             "what limits the gap",
             f"terms below their factor's cost {100 * share:.0f}%, "
-            f"the multipliers or the relaxation {100 * (1 - share):.0f}%",
+            f"the rest {100 * (1 - share):.0f}%: values that are not optimal, multipliers, or the relaxation",
         )
     ]
     body = [

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _DENSE = 400
 """Rows up to which all eigenvalues are computed."""
 
-_ROUNDING = 1e-12
-"""Share of the largest diagonal entry of S below which eigenvalues cannot be told from zero."""
+_ROUNDING = 1e-11
+"""Share of the largest diagonal entry of S below which eigenvalues count as zero: tangents may leave that much."""
 
 _FEW_ROWS = 600
 """Rows of Q up to which every entry is drawn as a square; beyond, a picture shows how many there are."""
@@ -63,7 +63,7 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     ax.text(
         0.99,
         0,
-        "zero up to rounding",
+        "counts as zero",
         transform=ax.get_yaxis_transform(),
         ha="right",
         va="center",
