@@ -30,7 +30,7 @@ _MAX_PRODUCTS = 200
 _ACCURACY = 0.1
 """To what share conjugate gradients reduce the gradient."""
 
-_DAMPING = (1e-9, 1e-5, 1e-1)
+_DAMPING = (1e-9, 1e-6, 1e-4, 1e-2, 1.0)
 """Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
 
 _RADIUS = 0.5
@@ -39,9 +39,9 @@ _RADIUS = 0.5
 _SHORTENING = 0.25
 _SHORTEST = 1e-6
 _STALE = 20
-"""Iterations of a step after which a factorised Hessian is made again."""
+"""A step may always take as many iterations before the Hessian is factorised, again or at all."""
 
-_MAX_HESSIANS = 4
+_MAX_HESSIANS = 40
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,7 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         is_last = promised <= enough and not precondition.is_too_slow(point, products)
         if is_last or change >= 0:
             return Descent(point.Y, total, steps, is_last)
-        if np.isfinite(promised):
-            precondition.improve(point, products, promised / enough)
+        precondition.improve(point, products, promised / enough)
     return Descent(point.Y, total, steps, False)
 
 
@@ -254,21 +253,20 @@ class Preconditioner:
             products: iterations of the last step.
             left: by what factor the decrease that the last step promised is still larger than it may be.
         """
-        if self._hessian is not None or self._quadratic.factor is None:
-            is_worth_it = products > _STALE
-        else:
+        is_worth_it = self.is_too_slow(point, products)
+        if self._hessian is None and self._quadratic.factor is not None and np.isfinite(left):
             steps = np.log(left) / np.log(1 / _ACCURACY**2)
-            is_worth_it = self.is_too_slow(point, products) or products * steps > self._break_even
+            is_worth_it |= products * steps > self._break_even
         if is_worth_it and self._can_change(point):
             self.use_hessian(point)
 
     def limit(self, point: Point) -> int:
         """Conjugate gradient iterations of a step: no more than it takes to factorise the Hessian."""
-        return self._break_even if self._hessian is None and self._can_change(point) else _MAX_PRODUCTS
+        return self._break_even if self._can_change(point) else _MAX_PRODUCTS
 
     def is_too_slow(self, point: Point, products: int) -> bool:
         """Whether a step ended because of its limit, and a factorised Hessian may help."""
-        return self._hessian is None and self._can_change(point) and products >= self._break_even
+        return self._can_change(point) and products >= self._break_even
 
     def _can_change(self, point: Point) -> bool:
         return self._budget > 0 and point.Y.shape[1] == self._quadratic.qcqp.rank
