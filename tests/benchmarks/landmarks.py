@@ -201,8 +201,8 @@ SECTIONS: dict[str, tuple[str, str, Callable[[], str]]] = {
     "goats": (
         "Goats: odometry and ranges to beacons",
         "`load_pyfg`. LM from the file's values and from values scattered by 1 to 300 m, then `refine` from the best "
-        "(60 s). The terms of ranges are tangents with weights 1 - r / d of either sign, and beacons are held by "
-        "nothing but ranges: where the gap is large the relaxation is not tight, and the cost may be the optimum.",
+        "(60 s). The relaxation chooses where the tangents of ranges touch; a beacon that nothing but ranges holds may "
+        "leave the plane in it, so that a gap is left even where the cost may be the optimum.",
         goats,
     ),
     "slam": (
