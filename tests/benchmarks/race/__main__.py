@@ -2,14 +2,13 @@
 
     python -m tests.benchmarks.race FOLDER [--sections NAME ...] [--files NAME ...] [--write docs/benchmarks-race.md]
 
-FOLDER holds the g2o files. A section that is run replaces itself in the document, the others stay as they are. With
+FOLDER holds the g2o files. A file that is run replaces its rows in the document, the others stay as they are. With
 --se-sync and the path of SE-Sync's program it takes part too.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 from tests.benchmarks import common
@@ -19,8 +18,8 @@ from tests.benchmarks.relaxation.document import filled, sections_of
 
 TITLE = """# Benchmarks: the race
 
-Made by `python -m tests.benchmarks.race FOLDER`, each section on its own or all at once (`--sections`). The entrants
-have the same graph, each in a process of its own, one after another:
+Made by `python -m tests.benchmarks.race FOLDER`, all at once or by `--sections` and `--files`; all rows of a file are
+of one run. The entrants have the same graph, each in a process of its own, one after another:
 
 * `gtsam_sdp`: `solve`, tolerance 1e-6 (ais2klinik 1e-4). From no start it makes its chordal initialisation.
 * `staircase`: `gtsam.RiemannianStaircaseOptimizer` with the parameters of GTSAM's example
@@ -50,12 +49,12 @@ def run(section: Section, arguments: argparse.Namespace) -> None:
     limits = Limits(arguments.seconds, arguments.gigabytes)
     path: Path = arguments.write
     sections = sections_of(path.read_text()) if path.exists() else {}
-    started = time.perf_counter()
-    for table in tables(section, arguments.folder, arguments.files, limits, arguments.se_sync):
-        machine = (
-            f"Machine: {common.machine('clarabel')}. A process has {limits.seconds:.0f} s and {limits.gigabytes:.0f} "
-            f"GB of address space. The section took {time.perf_counter() - started:.0f} s."
-        )
+    before = sections.get(section.heading, "")
+    machine = (
+        f"Machine: {common.machine('clarabel')}. A process has {limits.seconds:.0f} s and {limits.gigabytes:.0f} GB of "
+        "address space."
+    )
+    for table in tables(section, before, arguments.folder, arguments.files, limits, arguments.se_sync):
         body = "\n\n".join([filled(section.text), table, filled(machine)])
         path.write_text(compose({**sections, section.heading: body}))
 

@@ -45,13 +45,31 @@ class Section:
     starts: Sequence[Start]
 
 
-def tables(section: Section, folder: Path, names: Sequence[str], limits: Limits, se_sync: Path | None) -> Iterator[str]:
-    """The table of a section after each of its files that is named: one row a run."""
-    rows = []
+def tables(
+    section: Section, before: str, folder: Path, names: Sequence[str], limits: Limits, se_sync: Path | None
+) -> Iterator[str]:
+    """The table of a section after each of its files that is named; other files keep the rows that they had before."""
+    rows = rows_of(before)
     for name, weight in section.files:
         if name in names:
-            rows += _file_rows(_runs(section, folder / f"{name}.g2o", weight, se_sync), limits)
-            yield common.table(HEAD, rows)
+            runs = _runs(section, folder / f"{name}.g2o", weight, se_sync)
+            rows[_label(name, weight)] = _file_rows(runs, limits)
+            known = [rows[label] for label in (_label(*file) for file in section.files) if label in rows]
+            yield common.table(HEAD, [row for group in known for row in group])
+
+
+def rows_of(text: str) -> dict[str, list[list[str]]]:
+    """Rows of a table in a text, by their first cell."""
+    rows: dict[str, list[list[str]]] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if line.startswith("| ") and len(cells) == len(HEAD) and cells != HEAD:
+            rows.setdefault(cells[0], []).append(cells)
+    return rows
+
+
+def _label(name: str, weight: float) -> str:
+    return name if weight == 1 else f"{name}, weights times {weight:g}"
 
 
 def _runs(section: Section, path: Path, weight: float, se_sync: Path | None) -> list[Run]:
@@ -86,7 +104,7 @@ def _best(run: Run, outcomes: Sequence[Outcome[Finish]]) -> float:
 
 
 def _row(run: Run, outcome: Outcome[Finish], ours: Outcome[Finish], best: float) -> list[str]:
-    name = run.path.stem if run.weight == 1 else f"{run.path.stem}, weights times {run.weight:g}"
+    name = _label(run.path.stem, run.weight)
     peak = f"{outcome.megabytes / 1024:.2f}" if outcome.megabytes else "-"
     finish = outcome.value
     if finish is None:
