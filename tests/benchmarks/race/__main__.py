@@ -30,12 +30,17 @@ of one run. The entrants have the same graph, each in a process of its own, one 
   rotations. It certifies where the smallest eigenvalue is above -1e-4.
 * `SE-Sync`: its command line program, if one was given, with the time and the cost that it prints.
 
-The start `file` is the values of the file. The time is that from the graph to the verdict, start included where none
+The start `file` is the values of the file; `solve` begins from these or from its chordal initialisation, whichever
+costs less, and its verdict says which ("local" or "chordal initialisation"). The time is that from the graph to the verdict, start included where none
 is given. Nothing is pinned; the CPU time is that of all threads. The peak is that of the process, Python and
 libraries included. The cost is `graph.error` of the values returned; matrices of the staircase are turned into the
 nearest rotations, which is not part of the time. `proven gap` is the relative gap that is verified, which only
 `gtsam_sdp` has. FALSE: called certified, with a cost more than 1e-6 above the best known. A process that is stopped
-leaves the least that its time can be, by ours. Times are single runs."""
+leaves the least that its time can be, by ours. Times are single runs.
+
+FALSE says how far a certificate can be trusted, and does not tell two cases apart. Rows of 1e-6 to 1e-4 are runs that
+stopped early, near the right solution; rows above that are other solutions, or far from any. The solvers run as GTSAM's
+examples and tests run them: other parameters may do better."""
 
 
 def compose(sections: dict[str, str]) -> str:
