@@ -31,7 +31,8 @@ of one run. The entrants have the same graph, each in a process of its own, one 
 * `SE-Sync`: its command line program, if one was given, with the time and the cost that it prints.
 
 The start `file` is the values of the file; `solve` begins from these or from its chordal initialisation, whichever
-costs less, and its verdict says which ("local" or "chordal initialisation"). The time is that from the graph to the verdict, start included where none
+costs less, and its verdict says which ("local" or "chordal initialisation"). The time is
+that from the graph to the verdict, start included where none
 is given. Nothing is pinned; the CPU time is that of all threads. The peak is that of the process, Python and
 libraries included. The cost is `graph.error` of the values returned; matrices of the staircase are turned into the
 nearest rotations, which is not part of the time. `proven gap` is the relative gap that is verified, which only
