@@ -318,6 +318,21 @@ def localisation_chain(
     return graph, to_values(enumerate(poses))
 
 
+def sighting(
+    i: int, landmark: int, q: np.ndarray, sigma_range: float, sigma_bearing: float, rng: np.random.Generator
+) -> Any:
+    """Bearing and range, with noise, of a landmark at q in the frame of pose i."""
+    d = len(q)
+    distance = max(np.linalg.norm(q) + sigma_range * rng.normal(), 0.05)
+    if d == 2:
+        direction: Any = gtsam.Rot2(np.arctan2(q[1], q[0]) + sigma_bearing * rng.normal())
+    else:
+        direction = gtsam.Unit3(q).retract(sigma_bearing * rng.normal(size=2))
+    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_bearing] * (d - 1) + [sigma_range]))
+    factor: Any = gtsam.BearingRangeFactor2D if d == 2 else gtsam.BearingRangeFactor3D
+    return factor(i, landmark, direction, distance, noise)
+
+
 def landmark_loop(
     d: int, count: int, landmarks: int, sigma_range: float, sigma_bearing: float, seed: int, seen: int = 4
 ) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
@@ -334,18 +349,10 @@ def landmark_loop(
     places = np.column_stack([distances * np.cos(angles), distances * np.sin(angles), rng.normal(size=landmarks)])[
         :, :d
     ]
-    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_bearing] * (d - 1) + [sigma_range]))
-    factor: Any = gtsam.BearingRangeFactor2D if d == 2 else gtsam.BearingRangeFactor3D
     used: set[int] = set()
     for i, pose in enumerate(poses):
         for j in np.argsort(np.linalg.norm(places - pose.translation(), axis=1))[:seen].tolist():
-            q = pose.transformTo(places[j])
-            distance = max(np.linalg.norm(q) + sigma_range * rng.normal(), 0.05)
-            if d == 2:
-                direction: Any = gtsam.Rot2(np.arctan2(q[1], q[0]) + sigma_bearing * rng.normal())
-            else:
-                direction = gtsam.Unit3(q).retract(sigma_bearing * rng.normal(size=2))
-            graph.add(factor(i, gtsam.symbol("l", j), direction, distance, noise))
+            graph.add(sighting(i, gtsam.symbol("l", j), pose.transformTo(places[j]), sigma_range, sigma_bearing, rng))
             used.add(j)
     for j in used:
         values.insert(gtsam.symbol("l", j), places[j])

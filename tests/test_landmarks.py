@@ -25,18 +25,11 @@ def landmark_slam(
     steps = [(i, i + 1) for i in range(count - 1)]
     graph, values = problems.pose_graph(poses, steps, 0.02, 0.05, rng)
     places = [np.append(rng.uniform(-12, 12, size=2), rng.normal())[:d] for _ in range(landmarks)]
-    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_bearing] * (d - 1) + [sigma_range]))
-    factor = getattr(GTSAM, f"BearingRangeFactor{d}D")
     used: set[int] = set()
     for i, pose in enumerate(poses):
         for j in np.argsort([pose.range(place) for place in places])[:seen].tolist():
             q = pose.transformTo(places[j])
-            distance = max(np.linalg.norm(q) + sigma_range * rng.normal(), 0.05)
-            if d == 2:
-                direction: Any = gtsam.Rot2(np.arctan2(q[1], q[0]) + sigma_bearing * rng.normal())
-            else:
-                direction = gtsam.Unit3(q).retract(sigma_bearing * rng.normal(size=2))
-            graph.add(factor(i, LANDMARK + j, direction, distance, noise))
+            graph.add(problems.sighting(i, LANDMARK + j, q, sigma_range, sigma_bearing, rng))
             used.add(j)
     for j in used:
         values.insert(LANDMARK + j, places[j])
