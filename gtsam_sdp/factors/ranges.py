@@ -7,6 +7,7 @@ function of it if r >= 0, hence above its tangents (docs/maths.md, section 2.6).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gtsam
@@ -33,8 +34,8 @@ def _norm(factor: Any) -> float:
 
 def _distance_terms(
     group: FactorGroup, lifting: Lifting, measured: Array, square: Array, distance: Array
-) -> tuple[DistanceTerms, Array]:
-    """1/2 w (|p| - r)^2 by tangents, and how exact they are.
+) -> Callable[..., Terms]:
+    """1/2 w (|p| - r)^2 by tangents; takes the rows that p is made of.
 
     They touch at the estimate; at 2 r where its distance is useless, or where they must not depend on it.
 
@@ -50,7 +51,16 @@ def _distance_terms(
     point = np.where(measured > 0, np.where(useful & (not lifting.at_measurements), distance, 2 * measured), 1.0)
     exactness = np.where((measured > 0) & (useful | lifting.at_measurements), Exactness.TANGENT, Exactness.LOWER_BOUND)
     exactness = np.where(measured == 0, Exactness.EXACT, exactness)
-    return DistanceTerms(weight[:, None, None] * square, weight, measured, point), exactness.astype(int)
+    terms = DistanceTerms(weight[:, None, None] * square, weight, measured, point)
+    return partial(
+        Terms,
+        factor=group.index,
+        offset=None,
+        matrix=terms.matrix,
+        constant=terms.constant,
+        exactness=exactness.astype(int),
+        distances=terms,
+    )
 
 
 def _between(group: FactorGroup, lifting: Lifting) -> Terms:
@@ -59,17 +69,11 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     measured = group.gather(_range)
     moved = lifting.translations(group.numbers[:, 1]) - lifting.translations(group.numbers[:, 0])
     square = np.ones((1, 1, 1), dtype=layout.space.dtype)
-    terms, exactness = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
-    return Terms(
-        factor=group.index,
+    terms = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
+    return terms(
         rotations=no_rows(len(measured)),
         translations=layout.translation[group.numbers],
         combination=np.array([[-1.0, 1.0]]),
-        offset=None,
-        matrix=terms.matrix,
-        constant=terms.constant,
-        exactness=exactness,
-        distances=terms,
     )
 
 
@@ -81,17 +85,11 @@ def _length(group: FactorGroup, lifting: Lifting) -> Terms:
     translations = layout.translation[group.numbers] + np.arange(rows)
     lengths = np.linalg.norm(lifting.estimate[translations].reshape(len(measured), -1), axis=1)
     square = np.eye(rows, dtype=layout.space.dtype)[None]
-    terms, exactness = _distance_terms(group, lifting, measured, square, lengths)
-    return Terms(
-        factor=group.index,
+    terms = _distance_terms(group, lifting, measured, square, lengths)
+    return terms(
         rotations=no_rows(len(measured)),
         translations=translations,
         combination=np.eye(rows),
-        offset=None,
-        matrix=terms.matrix,
-        constant=terms.constant,
-        exactness=exactness,
-        distances=terms,
     )
 
 
@@ -108,17 +106,11 @@ def _from_sensor(dimension: int, target: str) -> Callable[[FactorGroup, Lifting]
         moved = moved - transform(lifting.rotations(group.numbers[:, 0]), arms)
         coefficients = np.concatenate([-arms, np.ones((len(arms), 1))], axis=1)
         square = residual_matrix(coefficients)
-        terms, exactness = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
-        return Terms(
-            factor=group.index,
+        terms = _distance_terms(group, lifting, measured, square, np.linalg.norm(moved, axis=1))
+        return terms(
             rotations=layout.rotation[group.numbers[:, :1]],
             translations=layout.translation[group.numbers],
             combination=np.array([[-1.0, 1.0]]),
-            offset=None,
-            matrix=terms.matrix,
-            constant=terms.constant,
-            exactness=exactness,
-            distances=terms,
         )
 
     return build
