@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.qcqp import Qcqp, exact_sum
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
@@ -83,22 +83,22 @@ class PairTerms:
         trace: sum of the traces of the W.
     """
 
-    matrix: sp.csc_array
-    magnitude: sp.csc_array
+    matrix: scipy.sparse.csc_array
+    magnitude: scipy.sparse.csc_array
     trace: float
 
 
-def certificate_matrix(qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> sp.csc_array:
+def certificate_matrix(qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> scipy.sparse.csc_array:
     """S = Q - blkdiag(Lambda), less what pairs of rotations contribute, (n, n)."""
     S = qcqp.Q - _block_diagonal(qcqp, multipliers)
     return (S if pairs is None else S - pairs.matrix).tocsc()
 
 
-def _block_diagonal(qcqp: Qcqp, blocks: Array) -> sp.csc_array:
+def _block_diagonal(qcqp: Qcqp, blocks: Array) -> scipy.sparse.csc_array:
     at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
     rows = np.repeat(at, qcqp.rank, axis=1).ravel()
     columns = np.tile(at, (1, qcqp.rank)).ravel()
-    return sp.coo_array((blocks.ravel(), (rows, columns)), shape=qcqp.Q.shape).tocsc()
+    return scipy.sparse.coo_array((blocks.ravel(), (rows, columns)), shape=qcqp.Q.shape).tocsc()
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Slack:
         roundoffs: granted to each summand of an entry, relative to its magnitude.
     """
 
-    S: sp.csc_array
-    magnitude: sp.csc_array
+    S: scipy.sparse.csc_array
+    magnitude: scipy.sparse.csc_array
     summands: Array
     norms: Array
     references: Array
@@ -166,7 +166,7 @@ class _Bordered:
     errors: Array
     inner: Array
     border: Array
-    upper: sp.csc_array
+    upper: scipy.sparse.csc_array
 
     @classmethod
     def split(cls, slack: Slack, count: int) -> _Bordered:
@@ -191,7 +191,7 @@ class _Bordered:
         """Numbers for the inner rows, as numbers for the rows of the real matrix."""
         return np.repeat(numbers[self.inner], 2) if self.is_complex else numbers[self.inner]
 
-    def shifted(self, shift: float) -> sp.csc_array:
+    def shifted(self, shift: float) -> scipy.sparse.csc_array:
         """The inner part with `shift` added on bounded rows."""
         return add_to_diagonal(self.upper, shift * self.real(self.bounded)) if shift else self.upper
 
@@ -330,13 +330,13 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
     return gain, float(error) * (1 + 1e-6)
 
 
-def _accurate_product(S: sp.csc_array, V: Array) -> Array:
+def _accurate_product(S: scipy.sparse.csc_array, V: Array) -> Array:
     """S V in extended precision where the machine has it."""
     wide = np.clongdouble if np.iscomplexobj(V) else np.longdouble
     return (S.astype(wide) @ V.astype(wide)).astype(V.dtype)
 
 
-def _exact_rows(S: sp.csc_array, rows: Array, V: Array) -> Array:
+def _exact_rows(S: scipy.sparse.csc_array, rows: Array, V: Array) -> Array:
     """(S V) at rows that sum a part of every term, with correctly rounded sums."""
     result = np.zeros((len(rows), V.shape[1]), dtype=V.dtype)
     for place, row in enumerate(rows):  # S is Hermitian: row i is the conjugate of column i

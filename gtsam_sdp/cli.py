@@ -19,7 +19,7 @@ from typing import Any
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate
@@ -394,7 +394,7 @@ def count_components(keys: list[list[int]]) -> int:
     names, places = np.unique(np.array([key for each in keys for key in each], dtype=np.uint64), return_inverse=True)
     rows = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
     size = len(keys) + len(names)  # factors, then variables
-    joins = sp.coo_array((np.ones(len(rows)), (rows, len(keys) + places)), shape=(size, size))
+    joins = scipy.sparse.coo_array((np.ones(len(rows)), (rows, len(keys) + places)), shape=(size, size))
     return int(connected_components(joins, directed=False)[0])
 
 

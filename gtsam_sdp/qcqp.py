@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp import tables
 from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
@@ -24,7 +24,7 @@ class Constraint(NamedTuple):
     """Re <A, Y Y^H> = b. `key` is the GTSAM key of the rotation, None for the world frame."""
 
     key: int | None
-    A: sp.csc_array
+    A: scipy.sparse.csc_array
     b: float
 
 
@@ -42,11 +42,11 @@ class Qcqp:
         summands: largest number of summands in an entry of each row, reference frames' own entries aside, (n,).
     """
 
-    Q: sp.csc_array
+    Q: scipy.sparse.csc_array
     constant: float
     layout: Layout
     coordinates: Coordinates
-    magnitude: sp.csc_array
+    magnitude: scipy.sparse.csc_array
     constant_magnitude: float
     summands: Array
 
@@ -109,7 +109,7 @@ class Qcqp:
             for i in range(count):
                 for j in range(i, count):
                     at = ([first + i, first + j], [first + j, first + i])
-                    A = sp.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
+                    A = scipy.sparse.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
                     found.append(Constraint(keys.get(int(raw)), A, float(i == j)))
         return found
 
@@ -175,15 +175,17 @@ _MAX_GATHERED = 12
 """Rows of reference frames up to which their columns are summed densely."""
 
 
-def sum_entries(entries: Entries, size: int) -> tuple[sp.csc_array, sp.csc_array]:
+def sum_entries(entries: Entries, size: int) -> tuple[scipy.sparse.csc_array, scipy.sparse.csc_array]:
     """The matrix and its magnitude; for real problems in one pass, as real and imaginary part."""
     at = (entries.row, entries.column)
     if np.iscomplexobj(entries.value):
-        value, magnitude = (sp.coo_array((d, at), shape=(size, size)) for d in (entries.value, entries.magnitude))
+        value, magnitude = (
+            scipy.sparse.coo_array((d, at), shape=(size, size)) for d in (entries.value, entries.magnitude)
+        )
         return value.tocsc(), magnitude.tocsc()
-    both = sp.coo_array((entries.value + 1j * entries.magnitude, at), shape=(size, size)).tocsc()
+    both = scipy.sparse.coo_array((entries.value + 1j * entries.magnitude, at), shape=(size, size)).tocsc()
     parts = (np.real(both.data).copy(), np.imag(both.data).copy())
-    value, magnitude = (sp.csc_array((d, both.indices, both.indptr), shape=(size, size)) for d in parts)
+    value, magnitude = (scipy.sparse.csc_array((d, both.indices, both.indptr), shape=(size, size)) for d in parts)
     return value, magnitude
 
 
@@ -195,7 +197,7 @@ def _border_rows(coordinates: Coordinates) -> Array:
     return border
 
 
-def sum_border_exactly(Q: sp.csc_array, border: Array, entries: Entries) -> None:
+def sum_border_exactly(Q: scipy.sparse.csc_array, border: Array, entries: Entries) -> None:
     """Replaces the entries within reference frames, which may sum a part of every term, by correctly rounded sums."""
     size = len(border)
     chosen = np.flatnonzero(border[entries.row] & border[entries.column])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.variables import Array, Layout
@@ -60,7 +60,7 @@ def _uses(batch: Terms) -> Array:
 
 
 def _label(size: int, first: Array, second: Array) -> Array:
-    graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
+    graph = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
     from scipy.sparse.csgraph import connected_components
 
     return connected_components(graph, directed=False)[1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import qdldl
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.tolerances import FACTORISATION_EXTRA, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
@@ -47,7 +47,9 @@ RowSums = Callable[[Array], Array]
 """x -> an upper bound of |E| x for the unknown error E of a matrix, x >= 0."""
 
 
-def prove_positive_definite(upper: sp.csc_array, uncertainty: RowSums | None = None) -> PositiveDefinite | None:
+def prove_positive_definite(
+    upper: scipy.sparse.csc_array, uncertainty: RowSums | None = None
+) -> PositiveDefinite | None:
     """Proves that a symmetric matrix is positive definite, whatever its entries are within their uncertainty.
 
     Args:
@@ -74,7 +76,7 @@ def prove_positive_definite(upper: sp.csc_array, uncertainty: RowSums | None = N
 
 
 def _try(
-    upper: sp.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array
+    upper: scipy.sparse.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array
 ) -> PositiveDefinite | None:
     """Factorises A - diag(subtracted); the slack of the result may still be negative."""
     factor = factorise(add_to_diagonal(upper, -subtracted))
@@ -94,22 +96,22 @@ def _try(
     return PositiveDefinite(slack=subtracted - fixed - rounding, factor=factor)
 
 
-def add_to_diagonal(upper: sp.csc_array, numbers: Array) -> sp.csc_array:
+def add_to_diagonal(upper: scipy.sparse.csc_array, numbers: Array) -> scipy.sparse.csc_array:
     """An upper triangle, with sorted rows and no zero on the diagonal, plus a diagonal matrix."""
     data = upper.data.copy()
     data[upper.indptr[1:] - 1] += numbers
-    return sp.csc_array((data, upper.indices, upper.indptr), shape=upper.shape)
+    return scipy.sparse.csc_array((data, upper.indices, upper.indptr), shape=upper.shape)
 
 
-def factorise(upper: sp.csc_array) -> qdldl.Solver | None:
+def factorise(upper: scipy.sparse.csc_array) -> qdldl.Solver | None:
     """LDL^T of a matrix given by its upper triangle, None if a pivot vanishes."""
     try:
-        return qdldl.Solver(sp.csc_matrix(upper), upper=True)
+        return qdldl.Solver(scipy.sparse.csc_matrix(upper), upper=True)
     except RuntimeError:
         return None
 
 
-def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
+def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> scipy.sparse.csc_array:
     """Upper triangle of a Hermitian matrix, or of its part on some rows, as a real symmetric one.
 
     A complex matrix becomes a real one of twice the size: row 2i, 2i+1 hold real and imaginary part of row i.
@@ -136,7 +138,7 @@ def real_upper(matrix: sp.csc_array, rows: Array | None = None) -> sp.csc_array:
         row, column, data, size = np.concatenate(rows4), np.concatenate(columns4), np.concatenate(parts), 2 * size
     every = np.arange(size)  # keep the whole diagonal, zeros too
     row, column, data = (np.concatenate(parts) for parts in ((row, every), (column, every), (data, np.zeros(size))))
-    upper = sp.coo_array((data, (row, column)), shape=(size, size)).tocsc()
+    upper = scipy.sparse.coo_array((data, (row, column)), shape=(size, size)).tocsc()
     upper.sort_indices()
     return upper
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ def _read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
+def _verdicts(notebook: Any) -> list[str]:
+    """Every status that its outputs name, in their order."""
+    text = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    return re.findall(r"\b(?:CERTIFIED|BOUNDED|INCONCLUSIVE)\b", text)
+
+
 def test_there_are_notebooks() -> None:
     assert len(_NOTEBOOKS) >= 6
 
@@ -33,6 +41,10 @@ def test_outputs_are_saved(path: Path) -> None:
 
 @pytest.mark.parametrize("path", _NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::RuntimeWarning")
-def test_runs(path: Path, tmp_path: Path) -> None:
+def test_runs_and_comes_to_what_was_saved(path: Path, tmp_path: Path) -> None:
     """In an empty folder, as a user who downloaded nothing else."""
-    NotebookClient(_read(path), timeout=_SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    notebook = _read(path)
+    saved = _verdicts(notebook)
+    NotebookClient(notebook, timeout=_SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert saved
+    assert _verdicts(notebook) == saved

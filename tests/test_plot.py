@@ -95,6 +95,7 @@ def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
     )
     graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
+    np.testing.assert_array_equal(ax.collections[0].get_array(), [0.0])
 
 
 def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

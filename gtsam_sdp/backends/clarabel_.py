@@ -9,7 +9,7 @@ from typing import Any
 
 import clarabel
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
 from gtsam_sdp.backends.running import run_interruptible
@@ -74,9 +74,8 @@ def _settings(tolerance: float, time_limit: float | None) -> Any:
 def _solver(problem: ConicProblem, settings: Any) -> Any:
     cones = [_CLARABEL.PSDTriangleConeT(size) for size in problem.sizes.tolist()]
     count = len(problem.b)
-    return _CLARABEL.DefaultSolver(
-        sp.csc_matrix((count, count)), -problem.b, sp.csc_matrix(problem.A), problem.c, cones, settings
-    )
+    nothing, A = scipy.sparse.csc_matrix((count, count)), scipy.sparse.csc_matrix(problem.A)
+    return _CLARABEL.DefaultSolver(nothing, -problem.b, A, problem.c, cones, settings)
 
 
 def _look(info: Any, stop: threading.Event) -> bool:

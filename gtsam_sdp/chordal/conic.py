@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.backends.export import write_cbf, write_sdpa
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
@@ -79,7 +79,7 @@ class ConicProblem:
         slopes: where terms of distances touch is a variable too.
     """
 
-    A: sp.csc_array
+    A: scipy.sparse.csc_array
     c: Array
     b: Array
     sizes: Array
@@ -292,10 +292,10 @@ class _Entries:
         row = start + svec_place(np.minimum(i, j), np.maximum(i, j))
         self._parts.append((row.ravel(), column.ravel(), (value * svec_weights(i, j)).ravel()))
 
-    def matrix(self, weights: Array, columns: int) -> sp.csc_array:
+    def matrix(self, weights: Array, columns: int) -> scipy.sparse.csc_array:
         """A, its rows multiplied by weights."""
         row, column, value = (np.concatenate([part[k] for part in self._parts]) for k in range(3))
-        return sp.coo_array((value * weights[row], (row, column)), shape=(len(weights), columns)).tocsc()
+        return scipy.sparse.coo_array((value * weights[row], (row, column)), shape=(len(weights), columns)).tocsc()
 
 
 def _add_multipliers(

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.bound import PairTerms, VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates, CoordinateMaker
@@ -293,7 +293,8 @@ class GramLift(Lift):
         first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
         at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
         upper, sizes = (
-            sp.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape) for s in (False, True)
+            scipy.sparse.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape)
+            for s in (False, True)
         )
         trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
         return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp import tables
 from gtsam_sdp.bound import Slack, VerifiedBound, prove_bound
@@ -56,7 +56,7 @@ class VectorQcqp:
         constraints: of the rotations, and h^2 = 1 (key None).
     """
 
-    Q: sp.csc_array
+    Q: scipy.sparse.csc_array
     constant: float
     rows: VectorRows
     constraints: Sequence[Constraint]
@@ -137,13 +137,13 @@ class VectorLift(Lift):
             places = np.append(self.rows.h, own)
             for parameter in range(int(matrices.parameter.max()) + 1):
                 chosen = matrices.parameter == parameter
-                upper = sp.coo_array(
+                upper = scipy.sparse.coo_array(
                     (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
                     shape=Q.shape,
                 )
-                A = upper + upper.T - sp.diags_array(upper.diagonal())
+                A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
                 constraints.append(Constraint(key, A.tocsc(), 0.0))
-        one = sp.coo_array(([1.0], ([self.rows.h], [self.rows.h])), shape=Q.shape).tocsc()
+        one = scipy.sparse.coo_array(([1.0], ([self.rows.h], [self.rows.h])), shape=Q.shape).tocsc()
         constraints.append(Constraint(None, one, 1.0))
         return VectorQcqp(
             Q, math.fsum(np.concatenate([b.constant for b in self.terms]).tolist()), self.rows, constraints

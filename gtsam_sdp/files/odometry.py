@@ -7,7 +7,7 @@ from typing import Any
 
 import gtsam
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.files.sightings import Sighting
 from gtsam_sdp.variables import Array
@@ -53,7 +53,7 @@ def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]
     chosen = np.array(list(order.values()))
     lower, upper = ends[chosen].min(axis=1), ends[chosen].max(axis=1)
     weights = np.where(upper - lower == 1, 1.0, 2.0)
-    tree = minimum_spanning_tree(sp.coo_array((weights, (lower, upper)), shape=(len(keys),) * 2).tocsr())
+    tree = minimum_spanning_tree(scipy.sparse.coo_array((weights, (lower, upper)), shape=(len(keys),) * 2).tocsr())
     values = gtsam.Values()
     for root in np.unique(connected_components(tree, directed=False)[1], return_index=True)[1]:
         poses: dict[int, Any] = {int(root): type(relative[0])()}

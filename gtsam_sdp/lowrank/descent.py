@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import qdldl
-import scipy.sparse as sp
+import scipy
 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -99,7 +99,7 @@ class Point:
         return V
 
     @cached_property
-    def basis(self) -> sp.csc_array:
+    def basis(self) -> scipy.sparse.csc_array:
         """`tangent_basis` at this point."""
         return tangent_basis(self.quadratic, self.Y)
 
@@ -289,7 +289,7 @@ _CROSS = np.array(
 )
 
 
-def tangent_basis(quadratic: Quadratic, Y: Array) -> sp.csc_array:
+def tangent_basis(quadratic: Quadratic, Y: Array) -> scipy.sparse.csc_array:
     """T, (n * rank, dof), for Y of `rank` columns: columns turn one free rotation block, or move one position row."""
     qcqp = quadratic.qcqp
     rank, size = qcqp.rank, qcqp.size
@@ -308,10 +308,10 @@ def tangent_basis(quadratic: Quadratic, Y: Array) -> sp.csc_array:
     columns = np.concatenate([columns.ravel(), move_columns])
     keep = values != 0
     shape = (size * rank, len(free) * angles + len(move_rows))
-    return sp.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
+    return scipy.sparse.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
 
 
-def reduced_hessian(S: sp.csc_array, T: sp.csc_array, columns: int) -> sp.csc_array:
+def reduced_hessian(S: scipy.sparse.csc_array, T: scipy.sparse.csc_array, columns: int) -> scipy.sparse.csc_array:
     """Riemannian Hessian of the lifted cost in the basis T of tangent vectors of Y, (dof, dof); Y has these columns."""
-    wide = S if columns == 1 else sp.kron(S, np.eye(columns), format="csc")
+    wide = S if columns == 1 else scipy.sparse.kron(S, np.eye(columns), format="csc")
     return 2 * (T.conj().T @ (wide @ T)).real.tocsc()

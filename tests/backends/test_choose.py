@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any, get_args
 
 import pytest
 
-import gtsam_sdp
 from gtsam_sdp.backends import choose
 from gtsam_sdp.backends.base import Backend
 from gtsam_sdp.backends.choose import choose_backend
@@ -30,9 +27,3 @@ def test_choice_by_name() -> None:
 def test_unknown_backends(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r'it is one of "clarabel", "mosek", or an object of a class derived from'):
         choose_backend(wrong)
-
-
-def test_importing_the_package_does_not_import_mosek() -> None:
-    code = "import sys, gtsam_sdp; sys.exit('mosek' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
-    assert gtsam_sdp.MosekBackend.is_installed()
