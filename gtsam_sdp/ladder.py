@@ -339,11 +339,14 @@ class Search:
         reading, terms = self._at_best(at_measurements=True)
         if not terms:
             return ()
-        cost = self._relaxation(reading, terms).predicted_cost
-        rungs = (self._relax, self._climb_staircase)
+        relaxation = self._relaxation(reading, terms)
+        cost = relaxation.predicted_cost
+        relax = partial(self._relax, relaxation)
         if cost.fits and any(batch.distances is not None for batch in terms):
-            return (self._relax,)  # which chooses the tangents of ranges; the staircase has to take flat ones
-        return rungs if cost.fits and cost.flops <= MAX_FLOPS_FIRST else rungs[::-1]
+            return (relax,)  # which chooses the tangents of ranges; the staircase has to take flat ones
+        if cost.fits and cost.flops <= MAX_FLOPS_FIRST:
+            return (relax, self._climb_staircase)
+        return (self._climb_staircase, self._relax)
 
     def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values; its factors are read once."""
@@ -397,14 +400,17 @@ class Search:
         self._keep(Proof.of(bound, "staircase"))
         self.optimise(values, "optimise", "staircase")
 
-    def _relax(self) -> None:
+    def _relax(self, relaxation: Relaxation | None = None) -> None:
         """The relaxation with terms that touch each cost at zero error, then at the best values."""
-        reading, terms = self._at_best(at_measurements=True)
-        if not terms:
-            return
-        solution = self._solve_sdp(self._relaxation(reading, terms), "relaxation")
+        if relaxation is None:
+            reading, terms = self._at_best(at_measurements=True)
+            if not terms:
+                return
+            relaxation = self._relaxation(reading, terms)
+        solution = self._solve_sdp(relaxation, "relaxation")
         if solution is None:
             return
+        terms = relaxation.lift.terms
         self.optimise(self._placed(solution.recover(), terms), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return

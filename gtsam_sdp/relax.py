@@ -24,6 +24,7 @@ from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFaile
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
+from gtsam_sdp.start import starting_values
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
 
@@ -224,7 +225,7 @@ class Relaxation:
 
 def relax(
     graph: gtsam.NonlinearFactorGraph,
-    values: gtsam.Values,
+    values: gtsam.Values | None = None,
     *,
     lift: LiftChoice = "gram",
     tighten: bool = True,
@@ -235,7 +236,9 @@ def relax(
 
     Args:
         graph: the graph; it is not changed.
-        values: where terms touch the cost, and the scale of the coordinates.
+        values: where terms touch the cost, and the scale of the coordinates: a local optimum, usually. None: terms
+            touch the cost of each factor where its error is zero, so that the bound depends on no values; the scale
+            is that of the chordal initialisation.
         lift: "gram": d columns and small cones; "vector": one column and cones d times larger, which hold noise that
             differs along the axes of the world; "auto": "vector" where it holds what the other only bounds.
         tighten: add redundant constraints that hold for rotations: the convex hull of SO(d) for pairs of rotations in
@@ -244,7 +247,10 @@ def relax(
         on_unsupported: as in `certify`.
 
     Raises:
-        GtsamSdpError: as `certify`; InvalidGraphError for an ordering that misses keys.
+        GtsamSdpError: as `certify`; InvalidGraphError for an ordering that misses keys, and, without values, for a key
+            whose type no supported factor tells.
     """
-    reading = read(graph, values, on_unsupported)
-    return Relaxation.build(reading, build_terms(reading), lift=lift, tighten=tighten, ordering=ordering)
+    at_measurements = values is None
+    reading = read(graph, starting_values(graph, on_unsupported) if values is None else values, on_unsupported)
+    terms = build_terms(reading, at_measurements=at_measurements)
+    return Relaxation.build(reading, terms, lift=lift, tighten=tighten, ordering=ordering)

@@ -17,7 +17,7 @@ from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.multilateration import placed_by_ranges
 from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.reading.graph import Reading, read
+from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.terms import Terms, are_exact, convex
 from gtsam_sdp.variables import Array
 
@@ -25,14 +25,14 @@ _WEAK = 1e-6
 """Share of the weight of ranges that a start takes."""
 
 
-def starting_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
+def starting_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsupported = "raise") -> gtsam.Values:
     """Chordal initialisation of a graph; no values are needed.
 
     Raises:
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
-    reading = read(graph, zero_values(graph), "raise", at_any_values=True)
+    reading = read(graph, zero_values(graph), on_unsupported, at_any_values=True)
     start = ChordalStart.build(reading, build_terms(reading, at_measurements=True))
     return start.values(start.Y)
 

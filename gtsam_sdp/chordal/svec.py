@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gtsam_sdp.variables import Array
@@ -12,9 +14,11 @@ def svec_place(row: Array, column: Array) -> Array:
     return column * (column + 1) // 2 + row
 
 
+@lru_cache(maxsize=32)
 def upper_entries(size: int) -> tuple[Array, Array]:
-    """Rows and columns of the upper triangle in the order of svec."""
+    """Rows and columns of the upper triangle in the order of svec, not to be written to."""
     column, row = np.tril_indices(size)
+    row.flags.writeable = column.flags.writeable = False
     return row, column
 
 

@@ -157,14 +157,14 @@ def pose_error(study: Study, truth: gtsam.Values, values: gtsam.Values) -> float
     return float(np.mean(errors))
 
 
-def build_relaxation(method: str, problem: Problem, values: gtsam.Values) -> Relaxation:
+def build_relaxation(method: str, problem: Problem, values: gtsam.Values | None = None) -> Relaxation:
     """The relaxation of one of the first three methods."""
     lift: LiftChoice = "vector" if "vector" in method else "gram"
     relaxation = relax(problem.graph, values, lift=lift)
     return relaxation.monolithic() if method.startswith("monolithic") else relaxation
 
 
-def solve_relaxation(study: Study, problem: Problem, values: gtsam.Values, row: Row) -> Row:
+def solve_relaxation(study: Study, problem: Problem, row: Row, values: gtsam.Values | None = None) -> Row:
     """The row with the numbers of a solved relaxation, its values rounded and not optimised."""
     started = time.perf_counter()
     solution = build_relaxation(row.method, problem, values).solve()
@@ -229,10 +229,10 @@ def run_methods(study: Study, count: int, run: int, budget: Budget) -> list[Row]
         if method in (LM_TRUTH, LM_RANDOM):
             row = solve_locally(study, problem, row)
         else:
-            relaxation = build_relaxation(method, problem, problem.truth)
+            relaxation = build_relaxation(method, problem)
             refusal = budget.refusal(method, count, relaxation)
             if refusal is None:
-                row = solve_relaxation(study, problem, problem.truth, row)
+                row = solve_relaxation(study, problem, row)
                 budget.spend(method, count, relaxation, row.total_seconds or 0.0)
             else:
                 row = replace(row, status=refusal)
@@ -384,14 +384,15 @@ def endings(rows: Iterable[Row]) -> str:
 
 
 def value_rows(study: Study) -> list[list[str]]:
-    """The clique relaxations of one problem with coordinates from the truth and from random values."""
+    """The clique relaxations of one problem without values, at the truth, at the optimum and at random values."""
     table = []
     problem = study.make(COMPARED_SIZE, study.seed)
     for method in ("chordal (Gram)", "chordal (vector)"):
-        if build_relaxation(method, problem, problem.truth).predicted_cost.flops * FIRST_RATE > 1:
+        if build_relaxation(method, problem).predicted_cost.flops * FIRST_RATE > 1:
             continue
-        for name, values in (("truth", problem.truth), ("random", problem.start)):
-            row = solve_relaxation(study, problem, values, Row(COMPARED_SIZE, 0, study.seed, method, status=""))
+        optimum = common.optimize(problem.graph, problem.truth)
+        for name, values in (("none", None), ("truth", problem.truth), ("optimum", optimum), ("random", problem.start)):
+            row = solve_relaxation(study, problem, Row(COMPARED_SIZE, 0, study.seed, method, status=""), values)
             cells = (f"{row.solver_seconds:.2g}", f"{row.lower_bound:.8g}", f"{row.pose_error:.4g}")
             table.append([study.name, method, name, row.status, *cells])
             print("values", *table[-1], file=sys.stderr, flush=True)
@@ -407,8 +408,8 @@ Barfoot, Dellaert, Duembgen, "Exploiting Chordal Sparsity for Globally Optimal E
 2605.30617).
 
 {runs} problems of each size, seeds from {ring_seed} (ring) and {localisation_seed} (localisation). *Chordal (Gram)* is
-`relax(graph, values)`, *chordal (vector)* `relax(graph, values, lift="vector")`, *monolithic (Gram)*
-`relax(graph, values).monolithic()`, the first without its decomposition. Their values are rounded, not optimised
+`relax(graph)`, *chordal (vector)* `relax(graph, lift="vector")`, *monolithic (Gram)* `relax(graph).monolithic()`, the
+first without its decomposition: none is told any values. Those that they find are rounded, not optimised
 afterwards; a bound is verified whatever the solver says of itself. LM ends at a relative decrease of 1e-10 or after 100
 iterations; random values have uniformly distributed rotations and positions with a standard deviation of 5 m. A
 relaxation is left out where one solution was predicted to take more than {limit:.0f} s (or 8 GB), and has fewer runs,
@@ -466,9 +467,10 @@ that cost:
 
 ## What the values are for
 
-The values that `relax` is given are the centre and the scale of its coordinates; costs and bounds of these factors do
-not depend on them, the solver's conditioning does. Above they are the truth. One problem of {compared} poses, with the
-truth and with random values:
+Values that `relax` is given are the centre and the scale of its coordinates, and where terms touch costs that they do
+not hold exactly. Exact terms and their bounds do not depend on them, the solver's conditioning does; the Gram lift's
+terms of the absolute measurements do: near an optimum they prove more than from no values, elsewhere less. One problem
+of {compared} poses, without values, with the truth, with the optimum that LM finds from there, and with random values:
 
 {values}
 """
