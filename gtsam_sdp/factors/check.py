@@ -31,7 +31,8 @@ def check_term(
         The largest relative difference of term and cost at the estimate.
 
     Raises:
-        InvalidTermError: the term is above the cost somewhere, or claims to be EXACT and is not.
+        InvalidTermError: the term is above the cost somewhere, or claims to be EXACT and is not. Where the cost is
+            larger than at the estimate, a term that is not EXACT may exceed it by as much as it is larger.
     """
     graph = gtsam.NonlinearFactorGraph()
     graph.add(factor)
