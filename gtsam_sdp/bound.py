@@ -291,7 +291,7 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
 
     With inner part M and coupling B, S >= 0 if the border's own block plus V^H M V + V^H B + B^H V is positive
     semidefinite, less the residual (B + M V)^H M^-1 (B + M V), for any V; moving that matrix into the multiplier of
-    the reference makes it zero. V is Y relative to the reference, improved by one or two solves.
+    the reference makes it zero. V is Y relative to the reference, improved by up to three solves.
     """
     size, count = Y.shape
     slack = bordered.slack

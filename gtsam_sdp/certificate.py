@@ -48,7 +48,7 @@ class FactorTerms:
         keys: keys(place) are those of the factor at a place of these arrays.
         exactness: `Exactness` of each term, (f,).
         cost: factor.error(values), (f,).
-        contribution: cost minus the term at the values: what the factor adds to the gap, (f,).
+        contribution: cost minus the term at the values, 0 at least: what the factor adds to the gap, (f,).
     """
 
     index: Array
@@ -92,9 +92,11 @@ class Certificate:
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / cost, and 0 where every factor's cost is zero up to rounding (noise-free data).
+        relative_gap: gap / cost, or 0 if it is above the tolerance and every factor's cost is zero up to rounding
+            (noise-free data).
         tolerance: largest relative gap that counts as CERTIFIED.
-        method: how the multipliers were found: "multipliers" (closed form) or "multipliers, polished".
+        method: where the bound is from: multipliers in closed form ("multipliers", "multipliers, polished"), the
+            semidefinite relaxation ("chordal SDP") or the "staircase".
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
         stationarity: relative decrease of the cost that one more step brings: of Newton, as the proof predicts it, if
             CERTIFIED, else of Levenberg-Marquardt; large if the values are not the result of an optimisation.

@@ -74,7 +74,10 @@ def certify(
     Raises:
         UnsupportedFactorError, UnsupportedNoiseError: factors that no term is known for.
         InvalidGraphError: the graph or the values cannot be used.
-        InvalidTermError: a term registered by the user is above the cost of its factor.
+        InvalidTermError: a term registered by the user is above the cost of its factor, or an error that looked linear
+            is not.
+        GtsamSdpError: with method="chordal" as `Relaxation.solve`.
+        ValueError: an argument that is none of those listed.
     """
     if method not in ("auto", "multipliers", "chordal"):
         raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')

@@ -35,7 +35,7 @@ class DatasetError(GtsamSdpError, ValueError):
 
 
 class InvalidTermError(GtsamSdpError, ValueError):
-    """A registered term is malformed, or above the cost of its factor, so that a bound made of it would be wrong."""
+    """A term is malformed, or above the cost of its factor, so that a bound made of it would be wrong."""
 
 
 class ProblemTooLargeError(GtsamSdpError):

@@ -21,7 +21,7 @@ from gtsam_sdp.variables import Array, Layout
 
 
 class Constraint(NamedTuple):
-    """Re <A, Y Y^H> = b. `key` is the GTSAM key of the rotation, None for the world frame."""
+    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the rotation, None for the world frame."""
 
     key: int | None
     A: scipy.sparse.csc_array
@@ -30,7 +30,7 @@ class Constraint(NamedTuple):
 
 @dataclass(frozen=True)
 class Qcqp:
-    """min <Q, Y Y^H> + constant subject to one orthogonality constraint for each rotation.
+    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation.
 
     Attributes:
         Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
@@ -122,11 +122,11 @@ class Qcqp:
         return self.layout.unlift(self.coordinates.expand(Y))
 
     def cost(self, Y: Array) -> float:
-        """<Q, Y Y^H> + constant."""
+        """`<Q, Y Y^H> + constant`."""
         return float(np.vdot(Y, self.Q @ Y).real) + self.constant
 
     def term_size(self, Y: Array) -> float:
-        """Size of the terms before they cancel: <|Q|, |Y| |Y|^T> + |constants|."""
+        """Size of the terms before they cancel: `<|Q|, |Y| |Y|^T> + |constants|`."""
         lengths = np.linalg.norm(Y, axis=1)
         return float(lengths @ (self.magnitude @ lengths)) + self.constant_magnitude
 

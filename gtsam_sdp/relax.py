@@ -239,8 +239,9 @@ def relax(
         values: where terms touch the cost, and the scale of the coordinates: a local optimum, usually. None: terms
             touch the cost of each factor where its error is zero, so that the bound depends on no values; the scale
             is that of the chordal initialisation.
-        lift: "gram": d columns and small cones; "vector": one column and cones d times larger, which hold noise that
-            differs along the axes of the world; "auto": "vector" where it holds what the other only bounds.
+        lift: "gram": d columns and small cones; "vector": one column and cones that are larger, in 3D three times, and
+            hold noise that differs along the axes of the world; "auto": "vector" where it holds what the other only
+            bounds, and it fits.
         tighten: add redundant constraints that hold for rotations: the convex hull of SO(d) for pairs of rotations in
             a clique ("gram"), R R^T = I and cross products ("vector").
         ordering: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering of the graph's keys.

@@ -1,7 +1,8 @@
 """solve, refine: a ladder of methods, each judged by the same certificate, until one is good enough.
 
 A local optimisation from the values given and from the chordal initialisation; then the semidefinite relaxation on
-the cliques of the Bayes tree, rounded and optimised. Nothing worse than the best seen is ever returned.
+the cliques of the Bayes tree and the Riemannian staircase, rounded and optimised. Nothing worse than the best seen is
+ever returned.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ def solve(
 
     Args:
         graph: the graph; it is not changed.
-        initial: where to start; None: from the chordal initialisation, for graphs of supported factors.
+        initial: where to start, with "auto" from the chordal initialisation too; None: from that alone, for graphs
+            whose factors tell the types of all keys.
         method: "local": optimise and certify; "staircase": then the Riemannian staircase; "chordal": then the
             semidefinite relaxation on cliques; "auto": all of them as far as they are needed, the cheaper one first.
         lift: of the relaxation, as in `relax`.
         ordering: of the relaxation, as in `relax`.
         backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
         tolerance: largest relative gap that counts as CERTIFIED.
-        time_limit: no step is begun after this time, and the SDP solver stops [s].
+        time_limit: no method after the first is begun after this time, and the SDP solver stops; what a method has
+            found is still optimised and certified [s].
         seed: of the vectors from which the staircase looks for directions of descent.
         verbose: show the steps as they are done.
 

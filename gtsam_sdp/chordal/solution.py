@@ -22,7 +22,8 @@ class SdpSolution:
         status: how the solver ended; it proves nothing.
         message: the solver's own word for it.
         objective: the solver's value of the relaxation, in the unit of graph.error; not verified.
-        bound: the verified lower bound from the solver's multipliers, with what it gave away.
+        bound: the verified lower bound, with what it gave away: from the solver's multipliers or, in the Gram lift,
+            from those in closed form at the recovered point or at the values given, whichever is best.
         clique_matrices: Gram matrices of the cliques in real clique coordinates.
         eigenvalue_ratios: lambda_r / lambda_(r+1) of each, r the lift's rank, large where it is tight, (c,).
         multipliers: of the lift's constraints by group, in the order of `ConicProblem.groups`.

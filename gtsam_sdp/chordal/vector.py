@@ -1,7 +1,9 @@
 """The vector lift: one vector y = [entries of rotations; entries of positions; h] with h = 1, rank 1 where it is tight.
 
 It holds what the Gram lift only bounds: noise that differs along the axes of the world. And it holds more of what
-makes a matrix a rotation: R R^T = I and the cross products of the columns, on by default. Cones are d times larger.
+makes a matrix a rotation: R R^T = I and the cross products of the columns, on by default. Cones are larger, in 3D
+three times.
+
 Positions are counted from the estimate by h; a component without absolute terms has one rotation held at its value,
 because nothing else would tell the world frame from a turned one. See docs/maths.md, section 5.
 """

@@ -1,7 +1,8 @@
 """Frobenius-norm factors: FrobeniusBetweenFactor*, FrobeniusBetweenFactorNL*, FrobeniusFactor*, FrobeniusPrior*.
 
 Their residuals are the columns of T_j - T_i M (up to a rotation). The cost is exact when the noise treats the rows
-of a column alike; otherwise each column gets the smallest of its weights, a lower bound. FrobeniusLeftBetweenFactor*
+of a column alike; otherwise it is a lower bound: each column gets the smallest of its weights, or, where entries are
+correlated, what `axis_weights` keeps. FrobeniusLeftBetweenFactor*
 measures T_i - M T_j, which a rotation of the world changes: in 3D it is not linear in the Gram matrix, in 2D it is,
 because plane rotations commute.
 """

@@ -154,6 +154,23 @@ def test_check_term_finds_what_holds_only_near_the_estimate() -> None:
         unregister_term(too_high)
 
 
+def test_check_term_finds_what_is_too_high_where_the_cost_is_high() -> None:
+    """Below the cost at the estimate and less, above it beyond: a solution that is better as a whole may go there."""
+    estimate = problems.to_values([(0, np.array([0.1, 0.0]))])
+    factor = gtsam.PriorFactorPoint2(0, np.zeros(2), gtsam.noiseModel.Unit.Create(2))
+
+    def too_steep(factor: Any, values: gtsam.Values) -> Term:
+        constant = -0.9 * factor.error(values)
+        return Term([Residual(1.9, translation={0: 1.0})], constant=constant, exactness=Exactness.TANGENT)
+
+    register_term(gtsam.PriorFactorPoint2)(too_steep)
+    try:
+        with pytest.raises(InvalidTermError, match="is above its cost"):
+            check_term(factor, estimate)
+    finally:
+        unregister_term(too_steep)
+
+
 def test_a_registered_term_takes_part_in_the_world_frame() -> None:
     """A custom absolute factor: the world frame appears, and the gauge is held by it alone."""
     rng = np.random.default_rng(0)
