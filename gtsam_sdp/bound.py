@@ -43,8 +43,8 @@ _BACKING_OFF = 4.0
 _UNUSED = 1e-9
 """Share of the largest row sum below which a rotation's row counts as unused: two rows of a direction are."""
 
-_ROUNDING_SHARE = 1e-6
-"""Share of the bound above which what rounding takes is worth more attempts."""
+_LOST_SHARE = 1e-6
+"""Share of the bound above which what rounding and the gradient take is worth more attempts."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ def _best_shift(
 ) -> VerifiedBound:
     """The best bound among those of some shifts: the smallest that `attempt` succeeds with, and larger ones.
 
-    Grow until it succeeds, then bisect. At the edge of definiteness the proof gives away more to rounding than a
-    larger shift costs: back off.
+    Grow until it succeeds, then bisect. At the edge of definiteness the proof gives away more to rounding, and to
+    what is left of the gradient, than a larger shift costs: back off.
     """
     found: list[VerifiedBound] = []
     attempts = 0
@@ -279,11 +279,17 @@ def _best_shift(
     if not found:
         return VerifiedBound(-math.inf, math.inf, math.inf, 0.0, attempts)
     best = max(found, key=lambda bound: bound.value)
-    while not quick and first > 0 and best.rounding > max(_ROUNDING_SHARE * abs(best.value), best.shift * total):
+    while not quick and first > 0 and _avoidable(best) > best.shift * total:
         if not works(max(_BACKING_OFF * best.shift, first)) or found[-1].value <= best.value:
             break
         best = found[-1]
     return replace(best, attempts=attempts)
+
+
+def _avoidable(bound: VerifiedBound) -> float:
+    """What a bound gives away that a larger shift may save, 0 if it is next to nothing."""
+    lost = bound.decrease + bound.rounding
+    return lost if lost > _LOST_SHARE * abs(bound.value) else 0.0
 
 
 def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float) -> tuple[float, float]:

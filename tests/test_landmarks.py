@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 import gtsam
@@ -116,6 +117,26 @@ def test_gps_with_another_vertical_noise(vertical: float) -> None:
     for lift in ("gram", "vector"):
         bound = relax(graph, result, lift=lift).solve().bound.value
         assert cost * (1 - 1e-4) <= bound <= cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_directions_between_free_points(seed: int) -> None:
+    """Two rows of every direction are unused: S is singular there, and needs a shift that the gradient bears."""
+    rng = np.random.default_rng(seed)
+    places = 5 * rng.normal(size=(5, 3))
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for k, place in enumerate(places):
+        values.insert(k, place)
+        measured = place + 0.05 * rng.normal(size=3)
+        graph.add(gtsam.PriorFactorPoint3(k, measured, gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
+    for k, (i, j) in enumerate(combinations(range(5), 2)):
+        away = places[i] - places[j]
+        distance = float(np.linalg.norm(away) + 0.05 * rng.normal())
+        graph.add(GTSAM.QuadraticRangeFactor3(j, i, 100 + k, distance, 25.0))
+        values.insert(100 + k, gtsam.Unit3(away))
+    certificate = certify(graph, problems.optimize(graph, values))
+    assert certificate
+    assert certificate.lower_bound <= best_of(graph, values, rng, 20) * (1 + 1e-9)
 
 
 def test_ranges_with_directions_as_variables() -> None:
