@@ -43,6 +43,9 @@ _DESCENT = 3e-7
 _ROUGH_DESCENT = 1e-4
 """The same where the graph itself is optimised afterwards."""
 
+_SAME_COST = 1e-9
+"""Values that are lower by a smaller share than this are not certified once more."""
+
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
 
@@ -239,7 +242,7 @@ class Search:
             self.values, self.certificate, self.method = values, certificate, method
 
     def optimise(self, start: gtsam.Values, name: str, method: str) -> None:
-        """Optimises the user's graph with GTSAM, and judges the result."""
+        """Optimises the user's graph with GTSAM, and judges the result if it is news."""
         began = time.perf_counter()
         reading = self._read(start, at_any_values=True)
         if reading.hard:
@@ -248,8 +251,11 @@ class Search:
         if method == "local" and math.isnan(self.given_cost):
             self.given_cost = cost
         found, note = _optimise(self.graph, start)
-        self._record(name, began, self.graph.error(found), -math.inf, f"from {cost:.6g}{note}")
-        self.judge(found, "certify", method)
+        found_cost = self.graph.error(found)
+        self._record(name, began, found_cost, -math.inf, f"from {cost:.6g}{note}")
+        is_known = self.certificate is not None and not self.far_from_optimum
+        if not is_known or found_cost < self.best.cost * (1 - _SAME_COST):
+            self.judge(found, "certify", method)
 
     def solve(self, initial: gtsam.Values | None) -> Solution:
         """The whole ladder, from values or none."""
