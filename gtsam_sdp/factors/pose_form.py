@@ -148,9 +148,26 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
         best = best.replace(tried, rest, better)
     rest = np.flatnonzero(np.isinf(best.loss))
     if len(rest):
-        fallback = _untangled_split(information[rest], smallest[rest], space)
-        best = best.replace(fallback, rest, np.ones(len(rest), dtype=bool))
+        share = _fair_share(information[rest], smallest[rest], space)
+        tried = _split(information[rest], smallest[rest], share, estimate.select(rest), space)
+        best = best.replace(tried, rest, np.isfinite(tried.loss))
+        fallback = _untangled_split(information[rest], smallest[rest], share, space)
+        best = best.replace(fallback, rest, np.isinf(tried.loss))
     return best
+
+
+def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
+    """The share beta that leaves translation and rotation half of what their marginal information holds, (m,).
+
+    Strong correlations leave kappa > 0 to no smaller share; to this one they always do, but for rounding.
+    """
+    angles = information.shape[-1] - space.dimension
+    cross = information[:, :angles, angles:]
+    moved = cross.swapaxes(1, 2) @ np.linalg.pinv(information[:, :angles, :angles], hermitian=True) @ cross
+    marginal = np.linalg.eigvalsh(information[:, angles:, angles:] - symmetric(moved))[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = 1 - marginal / (2 * smallest)
+    return np.where(cross.any(axis=(1, 2)), np.clip(np.nan_to_num(share), 0.5, 1.0), 0.0)
 
 
 def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate, space: Space) -> _Split:
@@ -258,11 +275,11 @@ def _translation_residuals(estimate: _Estimate, u0: Array) -> tuple[Array, Array
     return world, tangent
 
 
-def _untangled_split(information: Array, smallest: Array, space: Space) -> _Split:
+def _untangled_split(information: Array, smallest: Array, share: Array, space: Space) -> _Split:
     """The fallback |v| >= |e| with a block-diagonal part of L below it; the loss is infinite."""
     angles = information.shape[-1] - space.dimension
     coupled: Array = np.abs(information[:, :angles, angles:]).max(axis=(1, 2)) > 0
-    kept = np.where(coupled, 0.5 * smallest, smallest)
+    kept = (1 - share) * smallest
     part = _Complement.build(information, kept, coupled, space)
     usable_tau = (kept > 0) | ~coupled
     rotation = np.where(usable_tau[:, None, None], part.rotation, 0.0)
