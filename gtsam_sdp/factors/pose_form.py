@@ -21,6 +21,9 @@ from gtsam_sdp.variables import Array, Space
 _SPARE = 1e-10
 """Share of the translation weight tau that is kept back, twice, to pay for the rounding of the tangent part."""
 
+_LEAST_ROTATION = 0.3
+"""Share of the information of the rotation alone that kappa has to be, for a share beta of the ladder to apply."""
+
 _NEGLIGIBLE_LOSS = 1e-8
 """Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
 
@@ -70,13 +73,14 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """Relative quantities at the estimate."""
+    """Relative quantities at the estimate, k(theta_max), and the information of the rotation alone."""
 
     relative: Array
     e: Array
     omega: Array
     v: Array
     curvature: Array
+    marginal: Array
 
     def select(self, at: Array) -> _Estimate:
         """The quantities of some of the factors."""
@@ -127,7 +131,8 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
         theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
-    return _Estimate(relative, e, omega, log_translation(omega, e, space), translation_curvature(theta))
+    v = log_translation(omega, e, space)
+    return _Estimate(relative, e, omega, v, translation_curvature(theta), np.maximum(smallest, 0.0))
 
 
 def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:
@@ -137,19 +142,20 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     smallest = smallest_eigenvalue(inner)
     spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
     plain = (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
-    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), estimate, space)
+    least = _LEAST_ROTATION * estimate.marginal
+    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space)
     for beta in MIXING_LADDER[1:]:
         rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
         if not len(rest):
             break
         part = estimate.select(rest)
-        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), part, space)
+        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), least[rest], part, space)
         better = tried.loss < 0.9 * best.loss[rest]
         best = best.replace(tried, rest, better)
     rest = np.flatnonzero(np.isinf(best.loss))
     if len(rest):
         share = _fair_share(information[rest], smallest[rest], space)
-        tried = _split(information[rest], smallest[rest], share, estimate.select(rest), space)
+        tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space)
         best = best.replace(tried, rest, np.isfinite(tried.loss))
         fallback = _untangled_split(information[rest], smallest[rest], share, space)
         best = best.replace(fallback, rest, np.isinf(tried.loss))
@@ -170,8 +176,10 @@ def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
     return np.where(cross.any(axis=(1, 2)), np.clip(np.nan_to_num(share), 0.5, 1.0), 0.0)
 
 
-def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate, space: Space) -> _Split:
+def _split(information: Array, smallest: Array, beta: Array, least: Array, estimate: _Estimate, space: Space) -> _Split:
     """Steps 1 and 2 of section 2.5 for one share beta a factor; the loss is infinite where it does not apply.
+
+    It applies where kappa > `least`, among other conditions.
 
     The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
     the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
@@ -180,7 +188,7 @@ def _split(information: Array, smallest: Array, beta: Array, estimate: _Estimate
     stiff = StiffAxis.split(part.rotation, estimate.omega)
     kappa = smallest_eigenvalue(stiff.kept, _joint_scale(part, stiff))
     tau = smallest * (1 - beta) * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
-    applies = (kappa > 0) & (tau > 0)
+    applies = (kappa > least) & (tau > 0)
     y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
     a_translation = transform(part.x, y)
     a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope
