@@ -141,6 +141,16 @@ def test_spectrum_tells_a_wrong_minimum(ax: Any) -> None:
 
 
 @pytest.mark.parametrize("d", [2, 3])
+def test_spectrum_of_a_certified_optimum_has_the_zeros_it_must_have(ax: Any, d: int) -> None:
+    """Y's columns and the shift, though the values are optimal for the factors and not quite for their terms."""
+    graph, start = problems.small_graph(d, count=9, loops=4, seed=3)
+    values = problems.optimize(graph, start)
+    assert certify(graph, values)
+    plot.plot_spectrum(Qcqp.from_graph(graph, values), values, ax=ax)
+    assert ax.get_title().startswith(f"0 negative, {2 if d == 2 else 4} zero")
+
+
+@pytest.mark.parametrize("d", [2, 3])
 def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
     graph, values = problems.ring(d, 201 if d == 2 else 101)
     wrong = problems.optimize(graph, problems.with_turns(values, 201, 1)) if d == 2 else values
@@ -151,11 +161,23 @@ def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
     np.testing.assert_allclose(smallest_eigenvalues(S, 8), expected, atol=1e-9, rtol=1e-5)
 
 
+def test_smallest_eigenvalues_where_more_are_negative_than_asked_for() -> None:
+    graph, values = problems.ring(3, 101)
+    start = problems.random_start(values, np.random.default_rng(0))
+    qcqp = Qcqp.from_graph(graph, start)
+    S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, qcqp.lift(start)))
+    every = np.linalg.eigvalsh(S.toarray())
+    assert (every < 0).sum() > 8
+    np.testing.assert_allclose(smallest_eigenvalues(S, 8), every[:8], rtol=1e-7)
+
+
 def test_ratios_show_every_clique(ax: Any) -> None:
     graph, values = problems.small_graph(2, count=9, loops=4, seed=3)
     solved = relax(graph, values).solve()
     assert plot.plot_eigenvalue_ratios(solved, ax) is ax
-    assert sum(len(dots.get_offsets()) for dots in ax.collections) == len(solved.eigenvalue_ratios)
+    count = len(solved.eigenvalue_ratios)
+    assert sum(len(dots.get_offsets()) for dots in ax.collections) == count
+    assert ax.get_title().startswith(f"{count} of {count} cliques are tight")
 
 
 @pytest.mark.parametrize("lift", ["gram", "vector"])
