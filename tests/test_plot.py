@@ -78,6 +78,27 @@ def test_trajectory_colours_factors_by_their_share(ax: Any, by: Any) -> None:
         plot.plot_trajectory(graph, values, certificate, by="time", ax=ax)  # type: ignore[arg-type]
 
 
+def test_trajectory_tells_how_few_factors_cost_most(ax: Any) -> None:
+    graph, values = problems.ring(2, 9)
+    values = problems.optimize(graph, values)
+    bad = gtsam.Pose2(3.0, 3.0, 0.5)
+    graph.add(gtsam.PriorFactorPose2(0, values.atPose2(0).compose(bad), gtsam.noiseModel.Unit.Create(3)))
+    graph.add(gtsam.PriorFactorPose2(0, values.atPose2(0), gtsam.noiseModel.Unit.Create(3)))
+    certificate = certify(graph, values)
+    plot.plot_trajectory(graph, values, certificate, ax=ax)
+    assert ax.get_title() == f"cost {certificate.cost:.6g}: 1 of 11 factors make up half of it"
+
+
+def test_trajectory_does_not_show_rounding_as_shares(ax: Any) -> None:
+    graph, values = problems.beacon_flight(2, 9)
+    values = problems.optimize(graph, values)
+    certificate = certify(graph, values)
+    assert certificate.terms.contribution.sum() < 1e-9 * certificate.gap
+    plot.plot_trajectory(graph, values, certificate, by="gap", ax=ax)
+    assert "0% of it in the factors' terms" in ax.get_title()
+    assert ax.collections[0].norm(ax.collections[0].get_array()).max() == 0  # all in the lowest colour
+
+
 def test_trajectory_in_space_and_from_above(ax: Any, space: Any) -> None:
     graph, values = problems.ring(3, 9)
     for axes in (ax, space):
@@ -96,6 +117,7 @@ def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
     graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
     np.testing.assert_array_equal(ax.collections[0].get_array(), [0.0])
+    assert ax.get_title() == "no gap"
 
 
 def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +137,14 @@ def test_positions_of_all_kinds_of_values() -> None:
     assert keys.tolist() == [3, 7]
     np.testing.assert_allclose(places, [[4, 5], [1, 2]])
     assert positions(gtsam.Values())[1].shape == (0, 2)
+
+
+def test_velocities_are_no_positions(ax: Any) -> None:
+    graph, values = problems.beacon_flight(2, 9)
+    keys, _ = positions(values)
+    assert {chr(key >> 56) for key in keys.tolist()} == {"a", "x"}
+    plot.plot_comparison(graph, values, values, ax=ax)
+    assert len(ax.collections[0].get_segments()) == 8  # the path, from the motion between neighbours
 
 
 @pytest.mark.parametrize("d", [2, 3])
