@@ -15,6 +15,7 @@ from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
+from gtsam_sdp.report import percent
 from tests import problems
 
 mpl.use("Agg")
@@ -239,3 +240,4 @@ def test_stages_end_at_the_cost(ax: Any, method: Any) -> None:
     assert (np.diff(cost) <= 0).all()
     assert (np.diff(bound) >= 0).all()
     assert cost[-1] == pytest.approx(solution.cost)
+    assert f"gap {percent(solution.certificate.relative_gap)} of the cost" in ax.get_title(loc="left")
