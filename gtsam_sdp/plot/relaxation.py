@@ -74,11 +74,11 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     ax.set_ylim(*(10 * end(*eigenvalues, -zero, zero) for end in (min, max)))
     ax.set_yticks(_decades(zero, *ax.get_ylim()))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}" if value else "0")
-    ax.set_xlabel("eigenvalues by size")
+    ax.set_xlabel(f"the {len(eigenvalues)} smallest, by size")
     ax.set_ylabel("eigenvalue of S")
     ax.xaxis.get_major_locator().set_params(integer=True)
     negative, null = int((eigenvalues < -zero).sum()), int((np.abs(eigenvalues) <= zero).sum())
-    ax.set_title(f"{negative} negative, {null} zero to within {zero:.0e}, of the {len(eigenvalues)} smallest")
+    ax.set_title(f"{negative} negative, {null} zero to within {zero:.0e}")
     return ax
 
 
