@@ -33,8 +33,9 @@ def headline(certificate: Certificate) -> str:
     return "INCONCLUSIVE: no useful lower bound was found; this does not mean that the solution is wrong"
 
 
-def _proof(certificate: Certificate) -> str:
-    return "proven for all values" if certificate.lower_bound > 0 else "trivial"
+def proof(bound: float) -> str:
+    """What a lower bound is worth: 0 needs no proof."""
+    return "proven for all values" if bound > 0 else "trivial"
 
 
 def _share(certificate: Certificate) -> str:
@@ -49,7 +50,7 @@ def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
     stationarity = certificate.stationarity
     rows = [
         ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}   {_proof(certificate)}"),
+        ("lower bound", f"{certificate.lower_bound:.10g}   {proof(certificate.lower_bound)}"),
         ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
         ("terms", f"{len(certificate.terms)} factors: {counts}"),
     ]

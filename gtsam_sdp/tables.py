@@ -28,6 +28,8 @@ _MEANING = {
     "DROPPED": "left out, counts as 0",
 }
 
+_REFINE = "gtsam_sdp.refine(graph, values) searches for better values and a better bound"
+_MISSING = "give the dropped factors a term, gtsam_sdp.register_term, or remove them"
 
 _GREEN, _AMBER, _GREY = "#1a7f37", "#9a6700", "#57606a"
 _COLOURS = {"CERTIFIED": _GREEN, "BOUNDED": _AMBER, "INCONCLUSIVE": _GREY}
@@ -36,18 +38,21 @@ _LEFT = " style='text-align:left'"
 
 def certificate_html(certificate: Certificate) -> str:
     """The verdict, its numbers, the factors that limit the gap, and the next step."""
+    from gtsam_sdp.certify import ADVICE
+
     parts = [_headline(certificate), _facts(_split(report.certificate_rows(certificate)))]
     parts += _limits(certificate)
     parts += [_line("note", note) for note in certificate.notes]
-    if not certificate and not certificate.notes:
-        parts.append(_line("next", "gtsam_sdp.refine(graph, values) searches for better values and a better bound"))
+    if not certificate and not any(note.startswith(ADVICE) for note in certificate.notes):
+        parts.append(_line("next", _MISSING if "DROPPED" in certificate.terms.counts() else _REFINE))
     return _frame(parts)
 
 
 def solution_html(solution: Solution) -> str:
     """The verdict, how the values were found, the steps, and the next one."""
     certificate = solution.certificate
-    gain = f"{solution.improvement:.6g} below the values given" if solution.improvement else ""
+    is_better = solution.improvement > _GAIN * solution.cost
+    gain = f"{solution.improvement:.6g} below the values given" if is_better else ""
     rows = [*_split(report.certificate_rows(certificate)), ("found by", solution.method, gain)]
     stages = [
         (stage.name, f"{stage.seconds:.2f}", _finite(stage.cost), _finite(stage.lower_bound), stage.note)
@@ -87,9 +92,11 @@ def sdp_solution_html(solution: SdpSolution) -> str:
     ratios = solution.eigenvalue_ratios
     weakest = f"smallest eigenvalue ratio {ratios.min():.2g}" if len(ratios) else ""
     tight = int(np.count_nonzero(ratios > 1e5))
+    lost = (solution.objective - solution.lower_bound) / abs(solution.objective or 1.0)
+    excess = f": {report.percent(lost)} more than can be proven" if lost > _LOST else ""
     rows = [
-        ("verified bound", f"{solution.lower_bound:.10g}", "proven for all values"),
-        ("the solver says", f"{solution.objective:.10g}", f"{solution.message}, not verified"),
+        ("verified bound", f"{solution.lower_bound:.10g}", report.proof(solution.lower_bound)),
+        ("the solver says", f"{solution.objective:.10g}", f"{solution.message}, not verified{excess}"),
         ("tight cliques", f"{tight} of {len(ratios)}", weakest),
         ("iterations", str(solution.iterations), f"{sum(solution.timings.values()):.2f} s in all"),
     ]
@@ -130,6 +137,15 @@ def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     return _frame([_title("Quadratically constrained quadratic problem", _GREY), _facts(rows)])
 
 
+_GAIN = 1e-9
+"""Share of the cost below which an improvement is rounding."""
+
+_LOST = 1e-4
+"""Share of the solver's optimum that proofs usually keep: more is told."""
+
+_SETTLED = 0.01
+"""Share of the gap below which what one more optimizer step gains does not explain it."""
+
 _SIZES_SHOWN = 12
 """Sizes of cliques that a table lists one by one, the largest ones."""
 
@@ -140,11 +156,13 @@ def _limits(certificate: Certificate) -> list[str]:
     if certificate or not certificate.gap:
         return []
     share = min(float(certificate.terms.contribution.sum()) / certificate.gap, 1.0)
+    is_settled = certificate.stationarity < _SETTLED * certificate.relative_gap
+    values = "a minimum that is not the best" if is_settled else "values that are not optimal"
     parts = [
         _line(
             "what limits the gap",
             f"terms below their factor's cost {100 * share:.0f}%, "
-            f"the rest {100 * (1 - share):.0f}%: values that are not optimal, multipliers, or the relaxation",
+            f"the rest {100 * (1 - share):.0f}%: {values}, multipliers, or the relaxation",
         )
     ]
     body = [

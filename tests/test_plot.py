@@ -15,6 +15,7 @@ from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
+from gtsam_sdp.report import percent
 from tests import problems
 
 mpl.use("Agg")
@@ -78,6 +79,27 @@ def test_trajectory_colours_factors_by_their_share(ax: Any, by: Any) -> None:
         plot.plot_trajectory(graph, values, certificate, by="time", ax=ax)  # type: ignore[arg-type]
 
 
+def test_trajectory_tells_how_few_factors_cost_most(ax: Any) -> None:
+    graph, values = problems.ring(2, 9)
+    values = problems.optimize(graph, values)
+    bad = gtsam.Pose2(3.0, 3.0, 0.5)
+    graph.add(gtsam.PriorFactorPose2(0, values.atPose2(0).compose(bad), gtsam.noiseModel.Unit.Create(3)))
+    graph.add(gtsam.PriorFactorPose2(0, values.atPose2(0), gtsam.noiseModel.Unit.Create(3)))
+    certificate = certify(graph, values)
+    plot.plot_trajectory(graph, values, certificate, ax=ax)
+    assert ax.get_title() == f"cost {certificate.cost:.6g}: 1 of 11 factors make up half of it"
+
+
+def test_trajectory_does_not_show_rounding_as_shares(ax: Any) -> None:
+    graph, values = problems.beacon_flight(2, 9)
+    values = problems.optimize(graph, values)
+    certificate = certify(graph, values)
+    assert certificate.terms.contribution.sum() < 1e-9 * certificate.gap
+    plot.plot_trajectory(graph, values, certificate, by="gap", ax=ax)
+    assert "0% of it in the factors' terms" in ax.get_title()
+    assert ax.collections[0].norm(ax.collections[0].get_array()).max() == 0  # all in the lowest colour
+
+
 def test_trajectory_in_space_and_from_above(ax: Any, space: Any) -> None:
     graph, values = problems.ring(3, 9)
     for axes in (ax, space):
@@ -96,6 +118,7 @@ def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
     graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
     np.testing.assert_array_equal(ax.collections[0].get_array(), [0.0])
+    assert ax.get_title() == "no gap"
 
 
 def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +138,14 @@ def test_positions_of_all_kinds_of_values() -> None:
     assert keys.tolist() == [3, 7]
     np.testing.assert_allclose(places, [[4, 5], [1, 2]])
     assert positions(gtsam.Values())[1].shape == (0, 2)
+
+
+def test_velocities_are_no_positions(ax: Any) -> None:
+    graph, values = problems.beacon_flight(2, 9)
+    keys, _ = positions(values)
+    assert {chr(key >> 56) for key in keys.tolist()} == {"a", "x"}
+    plot.plot_comparison(graph, values, values, ax=ax)
+    assert len(ax.collections[0].get_segments()) == 8  # the path, from the motion between neighbours
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -141,6 +172,16 @@ def test_spectrum_tells_a_wrong_minimum(ax: Any) -> None:
 
 
 @pytest.mark.parametrize("d", [2, 3])
+def test_spectrum_of_a_certified_optimum_has_the_zeros_it_must_have(ax: Any, d: int) -> None:
+    """Y's columns and the shift, though the values are optimal for the factors and not quite for their terms."""
+    graph, start = problems.small_graph(d, count=9, loops=4, seed=3)
+    values = problems.optimize(graph, start)
+    assert certify(graph, values)
+    plot.plot_spectrum(Qcqp.from_graph(graph, values), values, ax=ax)
+    assert ax.get_title().startswith(f"0 negative, {2 if d == 2 else 4} zero")
+
+
+@pytest.mark.parametrize("d", [2, 3])
 def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
     graph, values = problems.ring(d, 201 if d == 2 else 101)
     wrong = problems.optimize(graph, problems.with_turns(values, 201, 1)) if d == 2 else values
@@ -151,11 +192,23 @@ def test_smallest_eigenvalues_of_large_matrices(d: int) -> None:
     np.testing.assert_allclose(smallest_eigenvalues(S, 8), expected, atol=1e-9, rtol=1e-5)
 
 
+def test_smallest_eigenvalues_where_more_are_negative_than_asked_for() -> None:
+    graph, values = problems.ring(3, 101)
+    start = problems.random_start(values, np.random.default_rng(0))
+    qcqp = Qcqp.from_graph(graph, start)
+    S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, qcqp.lift(start)))
+    every = np.linalg.eigvalsh(S.toarray())
+    assert (every < 0).sum() > 8
+    np.testing.assert_allclose(smallest_eigenvalues(S, 8), every[:8], rtol=1e-7)
+
+
 def test_ratios_show_every_clique(ax: Any) -> None:
     graph, values = problems.small_graph(2, count=9, loops=4, seed=3)
     solved = relax(graph, values).solve()
     assert plot.plot_eigenvalue_ratios(solved, ax) is ax
-    assert sum(len(dots.get_offsets()) for dots in ax.collections) == len(solved.eigenvalue_ratios)
+    count = len(solved.eigenvalue_ratios)
+    assert sum(len(dots.get_offsets()) for dots in ax.collections) == count
+    assert ax.get_title().startswith(f"{count} of {count} cliques are tight")
 
 
 @pytest.mark.parametrize("lift", ["gram", "vector"])
@@ -187,3 +240,4 @@ def test_stages_end_at_the_cost(ax: Any, method: Any) -> None:
     assert (np.diff(cost) <= 0).all()
     assert (np.diff(bound) >= 0).all()
     assert cost[-1] == pytest.approx(solution.cost)
+    assert f"gap {percent(solution.certificate.relative_gap)} of the cost" in ax.get_title(loc="left")

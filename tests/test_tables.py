@@ -65,6 +65,25 @@ def test_certificate_that_is_not_certified_names_factors_and_the_next_step() -> 
     assert str(certificate.terms.largest(1)[0].index) in text
 
 
+def test_what_limits_the_gap_depends_on_whether_the_values_are_settled(wrong: Any) -> None:
+    graph, values = wrong
+    assert "the rest 100%: a minimum that is not the best" in shown(certify(graph, values))
+    start = problems.random_start(values, np.random.default_rng(0))
+    assert "values that are not optimal" in shown(certify(graph, start))
+
+
+def test_facts_in_the_notes_do_not_replace_the_next_step() -> None:
+    graph, values = problems.ring(2, 9)
+    graph.add(problems.distance_factor(0, 4, 3.0, 2))
+    certificate = certify(graph, problems.optimize(graph, values), on_unsupported="drop")
+    assert certificate.notes
+    assert "next: give the dropped factors a term" in shown(certificate)
+    graph, truth = problems.localisation_chain(12)
+    bounded = certify(graph, problems.optimize(graph, truth), tolerance=1e-12)
+    noted: Certificate = replace(bounded, notes=("4 hard constraint(s)",))
+    assert "next: gtsam_sdp.refine" in shown(noted)
+
+
 def test_everything_is_escaped() -> None:
     graph, truth = problems.localisation_chain(12)
     certificate = certify(graph, problems.optimize(graph, truth), tolerance=1e-12)
@@ -81,6 +100,7 @@ def test_solution_shows_its_stages(wrong: Any) -> None:
     assert all(stage.name in text for stage in solution.stages)
     assert "below the values given" in text
     assert "next" not in text
+    assert "below the values given" not in shown(replace(solution, improvement=1e-13))
     hopeless = refine(*wrong, tolerance=1e-13)
     assert f"next: {hopeless.advice}" in shown(hopeless)
 
@@ -92,9 +112,18 @@ def test_relaxation_and_what_it_gives(wrong: Any) -> None:
     solved = relaxation.solve()
     assert "Tight relaxation" in shown(solved)
     assert f"{solved.lower_bound:.10g}" in shown(solved)
+    assert "0\ntrivial" in shown(solved)  # its tangents touch at a wrong minimum
     loose: SdpSolution = replace(solved, eigenvalue_ratios=np.full(4, 10.0))
     assert "0 of 4" in shown(loose)
     assert "not tight" in shown(loose)
+
+
+def test_bound_of_a_relaxation_and_what_was_lost_in_proving_it() -> None:
+    solved = relax(*problems.ring(2, 12)).solve()
+    assert f"{solved.lower_bound:.10g}\nproven for all values" in shown(solved)
+    assert "more than can be proven" not in shown(solved)
+    poor: SdpSolution = replace(solved, objective=solved.lower_bound / 0.9)
+    assert "not verified: 10% more than can be proven" in shown(poor)
 
 
 def test_relaxation_that_does_not_fit(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:

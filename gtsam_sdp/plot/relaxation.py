@@ -11,6 +11,7 @@ from gtsam_sdp.plot.axes import BLUE, GREY, ORANGE, make_axes, variable_name
 from gtsam_sdp.variables import Array
 
 if TYPE_CHECKING:
+    import qdldl
     import scipy.sparse as sp
 
     from gtsam_sdp.chordal.solution import SdpSolution
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 _DENSE = 400
 """Rows up to which all eigenvalues are computed."""
 
-_ROUNDING = 1e-11
-"""Share of the largest diagonal entry of S below which eigenvalues count as zero: tangents may leave that much."""
+_ROUNDING = 1e-13
+"""Share of the largest diagonal entry of S below which eigenvalues are rounding."""
+
+_SHIFT = 1e-11
+"""Share of the largest diagonal entry of S that is added to its diagonal first, to have it positive definite."""
 
 _FEW_ROWS = 600
 """Rows of Q up to which every entry is drawn as a square; beyond, a picture shows how many there are."""
@@ -40,8 +44,10 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     """The smallest eigenvalues of S = Q - blkdiag(Lambda), Lambda the multipliers in closed form at the values.
 
     At a solution that can be certified none is negative, and as many as Y has columns are zero (plus one for positions
-    that can be shifted together, in plain coordinates). A negative one is a direction in which the lifted cost falls;
-    one that is barely negative may be what is left to optimise.
+    that can be shifted together, in plain coordinates). A negative one is a direction in which the lifted cost falls.
+    The columns of Y belong to the eigenvalue 0 only if nothing is left to optimise; what is left, |S V| with V an
+    orthonormal basis of them, may move their eigenvalues by as much. So all that are as small count as zero, the small
+    positive ones of long trajectories, which bend easily, among them.
 
     Args:
         qcqp: the lifted problem, of `Qcqp.from_graph` or of a `Relaxation` in the Gram lift.
@@ -56,30 +62,23 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
 
     Y = qcqp.lift(values)
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
-    zero = _ROUNDING * float(np.abs(S.diagonal()).max(initial=1.0))
+    left = np.linalg.norm(S @ np.linalg.qr(Y)[0], 2)
+    zero = float(max(left, _ROUNDING * np.abs(S.diagonal()).max(initial=1.0)))
     eigenvalues = smallest_eigenvalues(S, min(count, qcqp.size))
     ax = make_axes(ax)
     ax.axhspan(-zero, zero, color="0.9", zorder=0)
-    ax.text(
-        0.99,
-        0,
-        "counts as zero",
-        transform=ax.get_yaxis_transform(),
-        ha="right",
-        va="center",
-        color=GREY,
-    )
+    ax.text(0.99, -zero, "counts as zero", transform=ax.get_yaxis_transform(), ha="right", va="bottom", color=GREY)
     colours = np.select([eigenvalues < -zero, eigenvalues > zero], [ORANGE, BLUE], GREY)
     ax.scatter(np.arange(1, len(eigenvalues) + 1), eigenvalues, c=colours, s=40, zorder=2)
     ax.set_yscale("symlog", linthresh=zero)
     ax.set_ylim(*(10 * end(*eigenvalues, -zero, zero) for end in (min, max)))
     ax.set_yticks(_decades(zero, *ax.get_ylim()))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}" if value else "0")
-    ax.set_xlabel("eigenvalue of S, by size")
-    ax.set_ylabel("eigenvalue")
+    ax.set_xlabel(f"the {len(eigenvalues)} smallest, by size")
+    ax.set_ylabel("eigenvalue of S")
     ax.xaxis.get_major_locator().set_params(integer=True)
     negative, null = int((eigenvalues < -zero).sum()), int((np.abs(eigenvalues) <= zero).sum())
-    ax.set_title(f"{negative} negative, {null} zero, of the {len(eigenvalues)} smallest")
+    ax.set_title(f"{negative} negative, {null} zero to within {zero:.0e}")
     return ax
 
 
@@ -104,23 +103,33 @@ def smallest_eigenvalues(S: sp.csc_array, count: int) -> Array:
     if size <= max(_DENSE, 2 * count):
         return np.linalg.eigvalsh(S.toarray())[:count]
     upper = real_upper(S)
-    shift = _ROUNDING * float(np.abs(S.diagonal()).max())
-    while True:  # below the smallest eigenvalue, S + shift has positive pivots
-        factor = factorise(add_to_diagonal(upper, np.full(len(upper.indptr) - 1, shift)))
-        if factor is not None and (factor.factors()[1] > 0).all():
-            break
+    is_complex = np.iscomplexobj(S.data)
+    shift = _SHIFT * float(np.abs(S.diagonal()).max())
+    ones = np.ones(len(upper.indptr) - 1)
+    while (factor := factorise(add_to_diagonal(upper, shift * ones))) is None or _below(factor, is_complex) > count:
         shift *= 10
+    below = _below(factor, is_complex)
+    inverse_times = factor.solve
 
     def solve(right: Array) -> Array:
-        solved = factor.solve(real_vectors(right.reshape(-1, 1))[:, 0].copy())[:, None]
-        return complex_vectors(solved)[:, 0] if np.iscomplexobj(S.data) else solved[:, 0]
+        solved = inverse_times(real_vectors(right.reshape(-1, 1))[:, 0].copy())[:, None]
+        return complex_vectors(solved)[:, 0] if is_complex else solved[:, 0]
 
     eigsh: Any = linalg.eigsh
     operator: Any = linalg.LinearOperator
     inverse = operator((size, size), matvec=solve, dtype=S.dtype)
     start = np.random.default_rng(0).normal(size=size).astype(S.dtype)
-    found = eigsh(S, k=count, sigma=-shift, OPinv=inverse, v0=start, tol=1e-6, return_eigenvectors=False)
-    return np.sort(np.real(found))
+    found = [  # on either side of -shift, as 1 / (eigenvalue + shift) has that sign
+        eigsh(S, k=k, sigma=-shift, OPinv=inverse, which=which, v0=start, tol=1e-9, ncv=min(4 * count + 20, size),
+              return_eigenvectors=False)
+        for k, which in ((below, "SA"), (count - below, "LA")) if k
+    ]  # fmt: skip
+    return np.sort(np.real(np.concatenate(found)))
+
+
+def _below(factor: qdldl.Solver, is_complex: bool) -> int:
+    """Number of negative eigenvalues of the matrix that was factorised: of negative pivots (Sylvester)."""
+    return int((factor.factors()[1] < 0).sum()) // (2 if is_complex else 1)
 
 
 def plot_eigenvalue_ratios(solution: SdpSolution, ax: Any = None) -> Any:
@@ -140,14 +149,15 @@ def plot_eigenvalue_ratios(solution: SdpSolution, ax: Any = None) -> Any:
     size = 40 if len(ratios) <= 100 else 6
     for chosen, colour, name in ((tight, BLUE, "tight"), (~tight, ORANGE, "not tight")):
         if chosen.any():
-            ax.scatter(places[chosen], ratios[chosen], color=colour, s=size, label=f"{name}: {chosen.sum()}")
+            ax.scatter(places[chosen], ratios[chosen], color=colour, s=size, label=name)
     ax.axhline(_TIGHT, color=GREY, linestyle="--", linewidth=1)
     ax.set_yscale("log")
     ax.set_ylim(min(ratios.min(initial=1e4), 1e4) / 3, max(ratios.max(initial=1e6), 1e6) * 3)
     ax.set_xlabel("clique, by ratio")
     ax.set_ylabel(r"$\lambda_r\;/\;\lambda_{r+1}$")
+    ax.set_title(f"{tight.sum()} of {len(ratios)} cliques are tight: ratios above {_TIGHT:.0e}")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(loc="lower right")
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return ax
 
 
@@ -251,10 +261,12 @@ def _draw_entries(ax: Any, rows: Array, columns: Array, size: int) -> None:
 
 def _name_rows(ax: Any, relaxation: Relaxation, rank: Array, ends: Array) -> None:
     """Names of the variables along both sides, if they are few."""
+    ax.set_ylabel("rows, in the order of elimination")
     present = [v for v in np.argsort(rank).tolist() if ends[rank[v] + 1] > ends[rank[v]]]
     if len(present) > _NAMED:
         return
     middles = [(ends[rank[v]] + ends[rank[v] + 1] - 1) / 2 for v in present]
     names = [variable_name(v, relaxation.lift.layout) for v in present]
+    ax.set_ylabel("variables, in the order of elimination")
     ax.set_xticks(middles, names, rotation=90, fontsize=8)
     ax.set_yticks(middles, names, fontsize=8)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes
+from gtsam_sdp.report import percent
 from gtsam_sdp.variables import Array
 
 if TYPE_CHECKING:
     from gtsam_sdp.ladder import Solution
+
+_TIP_UP, _TIP_DOWN = 6, 7
+"""Markers of matplotlib whose tips are at the point: where cost and bound meet both can be seen."""
 
 _SPREAD = 30.0
 """Ratio of the largest to the smallest number shown above which the axis is logarithmic."""
@@ -18,6 +22,8 @@ _SPREAD = 30.0
 
 def plot_stages(solution: Solution, ax: Any = None) -> Any:
     """The lowest cost and the best verified bound against time, each stage of the ladder a strip.
+
+    The tips of the markers are the costs found, from above, and the bounds verified, from below.
 
     Args:
         solution: what `solve` or `refine` returned.
@@ -36,21 +42,23 @@ def plot_stages(solution: Solution, ax: Any = None) -> Any:
     best_cost = np.minimum.accumulate(np.minimum(costs, given))
     best_bound = np.maximum.accumulate(bounds)
     _draw_strips(ax, starts, ends, [stage.name for stage in stages])
-    for name, best, each, colour in (
-        ("cost", best_cost, costs, ORANGE),
-        ("bound", best_bound, bounds, BLUE),
+    for name, best, each, colour, marker in (
+        ("cost", best_cost, costs, ORANGE, _TIP_DOWN),
+        ("bound", best_bound, bounds, BLUE, _TIP_UP),
     ):
         known = np.isfinite(best)
         ax.step(ends[known], best[known], where="post", color=colour, linewidth=1.5)
         shown = np.isfinite(each) if name == "cost" else each > 0
-        ax.scatter(ends[shown], each[shown], color=colour, s=36, zorder=3, label=f"{name} found")
+        ax.scatter(ends[shown], each[shown], color=colour, s=60, marker=marker, zorder=3, label=f"{name} found")
     if np.isfinite(given):
         ax.axhline(given, color=GREY, linestyle=":", linewidth=1, label="cost of the values given")
     _set_scale(ax, np.concatenate([best_cost[np.isfinite(best_cost)], best_bound, [given]]))
     ax.set_xlim(0, ends[-1] * 1.04 if len(ends) else 1)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=3, frameon=False)
     ax.set_xlabel("time [s]")
-    ax.set_ylabel("graph.error")
-    ax.set_title(f"cost {solution.cost:.6g}, bound {solution.certificate.lower_bound:.6g}", loc="left")
+    ax.set_ylabel("cost and bound [graph.error]")
+    bound, gap = solution.certificate.lower_bound, percent(solution.certificate.relative_gap)
+    ax.set_title(f"cost {solution.cost:.6g}, bound {bound:.6g}, gap {gap} of the cost", loc="left")
     return ax
 
 
@@ -70,7 +78,9 @@ def _set_scale(ax: Any, numbers: Array) -> None:
     positive = numbers[np.isfinite(numbers) & (numbers > 0)]
     if len(positive) and positive.max() > _SPREAD * positive.min():
         ax.set_yscale("log")
-    elif len(positive):
+        ax.set_ylim(positive.min() / 1.5, positive.max() * 1.5)
+        return
+    ax.ticklabel_format(useOffset=False)
+    if len(positive):
         margin = 0.1 * max(positive.max() - numbers[np.isfinite(numbers)].min(), 1e-3 * positive.max())
         ax.set_ylim(numbers[np.isfinite(numbers)].min() - margin, positive.max() + margin)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=3, frameon=False)

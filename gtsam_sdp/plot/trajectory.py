@@ -9,6 +9,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes
+from gtsam_sdp.report import percent
 from gtsam_sdp.variables import Array, vector_at
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _FEW_POSES = 200
 _DECADES = 3
 """Decades of shares that the colours tell apart, below the largest one."""
 
+_LEAST = 1e-6
+"""Largest share that still counts as none: what is below it is rounding."""
 
 _FLATTEST = 0.3
 """Shortest axis relative to the longest one, so that flat scenes have readable axes."""
@@ -46,7 +49,7 @@ def plot_trajectory(
 
     Args:
         graph: the graph.
-        values: poses, points and vectors of it; what has no position is left out.
+        values: poses, points and vectors of it; what has no position is left out, velocities (keys v0, v1, ...) too.
         certificate: of these values; None: all lines are grey.
         by: "cost": share of the factor in the cost; "gap": what its term adds to the gap, as a share of the gap.
         ax: matplotlib axes; None: new ones, in space for 3D values. 3D values in plane axes are seen from above.
@@ -63,7 +66,9 @@ def plot_trajectory(
     if certificate is None:
         _draw_lines(ax, edges.lines, colors=FAINT, zorder=1)
     else:
-        _draw_shares(ax, edges, _shares(certificate, graph.size(), by), by)
+        share = _shares(certificate, graph.size(), by)
+        _draw_shares(ax, edges, share, by)
+        ax.set_title(_summary(certificate, share, by))
     _draw_places(ax, places, color="0.2")
     return _finish(ax, places)
 
@@ -97,18 +102,22 @@ def plot_comparison(
     if align:
         _, old, new = np.intersect1d(old_keys, keys, return_indices=True)
         old_places = _moved(old_places, old_places[old], places[new])
-    joined = _successive(_factor_keys(graph))
+    known = set(keys.tolist())
+    joined = _successive([[key for key in each if key in known] for each in _factor_keys(graph)])
     size = _dimension(ax)
     for number, (k, p, colour) in enumerate(((old_keys, old_places, ORANGE), (keys, places, BLUE))):
         lines = _edges(joined, k, p[:, :size]).lines
         _draw_lines(ax, lines, colors=colour, zorder=1 + number, alpha=0.8, label=names[number])
         _draw_places(ax, p[:, :size], color=colour)
-    ax.legend(loc="upper right", frameon=False)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return _finish(ax, np.concatenate([places, old_places])[:, :size])
 
 
 def positions(values: gtsam.Values) -> tuple[Array, Array]:
-    """Keys in increasing order, (p,), and positions [m], (p, d), of poses, points and vectors of d numbers."""
+    """Keys in increasing order, (p,), and positions [m], (p, d), of poses, points and vectors of d numbers.
+
+    Vectors whose keys are v0, V1, ... are velocities by GTSAM's custom, and left out.
+    """
     planar, spatial = gtsam.utilities.allPose2s(values), gtsam.utilities.allPose3s(values)
     d = 3 if spatial.size() else 2 if planar.size() else 0
     poses = spatial if d == 3 else planar
@@ -123,6 +132,8 @@ def positions(values: gtsam.Values) -> tuple[Array, Array]:
 
 
 def _vector(values: gtsam.Values, key: int) -> Array | None:
+    if chr(key >> 56) in "vV":
+        return None
     try:
         return vector_at(values, key)
     except RuntimeError:
@@ -162,13 +173,25 @@ def _shares(certificate: Certificate, size: int, by: Share) -> Array:
     return share
 
 
+def _summary(certificate: Certificate, share: Array, by: Share) -> str:
+    """Whether few factors cost most, or what the gap is and how much of it the factors' terms explain."""
+    if by == "gap" and not certificate.gap > 0:
+        return "no gap"
+    if by == "gap":
+        gap = percent(certificate.relative_gap)
+        return f"gap {gap} of the cost, {100 * share.sum():.0f}% of it in the factors' terms"
+    most = np.searchsorted(np.cumsum(np.sort(share)[::-1]), 0.5 * share.sum()) + 1
+    half = f": {most} of {len(certificate.terms)} factors make up half of it" if share.any() else ""
+    return f"cost {certificate.cost:.6g}{half}"
+
+
 def _draw_shares(ax: Any, edges: _Edges, share: Array, by: Share) -> None:
     """Lines coloured by share, the largest on top; dots for factors on one position."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter
 
-    largest = share.max(initial=0.0)
-    norm = LogNorm(largest * 10.0**-_DECADES, largest, clip=True) if largest > 0 else None
+    largest = share.max(initial=_LEAST)
+    norm = LogNorm(largest * 10.0**-_DECADES, largest, clip=True)
     shares = share[edges.factor]
     order = np.argsort(shares, kind="stable")
     lines, shares = edges.lines[order], shares[order]
@@ -181,7 +204,6 @@ def _draw_shares(ax: Any, edges: _Edges, share: Array, by: Share) -> None:
     )
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.2g}%"))
     bar.ax.minorticks_off()
-    ax.set_title(f"the factors' terms make up {100 * share.sum():.0f}% of the gap" if by == "gap" else "")
 
 
 def _draw_lines(ax: Any, lines: Array, **style: Any) -> Any:
@@ -217,7 +239,7 @@ def _dimension(ax: Any) -> int:
 
 
 def _finish(ax: Any, places: Array) -> Any:
-    """Limits around the places, equal scales, units."""
+    """Limits around the places, equal scales, units, few numbers along axes in space."""
     if len(places):
         low, high = places.min(axis=0), places.max(axis=0)
         middle, half = (low + high) / 2, (high - low) / 2
@@ -227,4 +249,10 @@ def _finish(ax: Any, places: Array) -> Any:
     ax.set_aspect("equal")
     for name in "xyz"[: _dimension(ax)]:
         getattr(ax, f"set_{name}label")(f"{name} [m]")
+        if _dimension(ax) == 3:
+            getattr(ax, f"{name}axis").get_major_locator().set_params(nbins=5)
+    if _dimension(ax) == 3:
+        ax.zaxis.labelpad = 9  # its numbers may be long
+        spans = [end - start for start, end in (ax.get_xlim(), ax.get_ylim(), ax.get_zlim())]
+        ax.set_box_aspect(spans, zoom=0.9)  # of the axes: labels outside would be cut off
     return ax
