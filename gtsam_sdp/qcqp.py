@@ -123,7 +123,7 @@ class Qcqp:
 
     def cost(self, Y: Array) -> float:
         """`<Q, Y Y^H> + constant`."""
-        return float(np.vdot(Y, self.Q @ Y).real) + self.constant
+        return inner_product(Y, self.Q @ Y) + self.constant
 
     def term_size(self, Y: Array) -> float:
         """Size of the terms before they cancel: `<|Q|, |Y| |Y|^T> + |constants|`."""
@@ -169,6 +169,12 @@ def gather_border(entries: Entries, border: Array) -> Entries:
         np.concatenate([entries.value[inner], value[used], value[used][mirrored]]),
         np.concatenate([entries.magnitude[inner], magnitude[used], magnitude[used][mirrored]]),
     )
+
+
+def inner_product(X: Array, Y: Array) -> float:
+    """Re tr(X^H Y), (n, k) each. Not by BLAS: its threads wait for one another where other work keeps a core busy."""
+    value = np.einsum("ij,ij->", X.real, Y.real)
+    return float(value + np.einsum("ij,ij->", X.imag, Y.imag) if np.iscomplexobj(X) else value)
 
 
 _MAX_GATHERED = 12

@@ -18,6 +18,7 @@ import scipy
 
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.qcqp import inner_product
 from gtsam_sdp.tolerances import NOISE_FLOOR
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper
@@ -107,8 +108,8 @@ class Point:
     def scale(self) -> float:
         """The cost, or what rounding leaves of it."""
         qcqp = self.quadratic.qcqp
-        cost = np.vdot(self.Y, self.QY).real + qcqp.constant
-        return max(float(cost), NOISE_FLOOR * qcqp.term_size(self.Y))
+        cost = inner_product(self.Y, self.QY) + qcqp.constant
+        return max(cost, NOISE_FLOOR * qcqp.term_size(self.Y))
 
     @property
     def gradient(self) -> Array:
@@ -129,8 +130,8 @@ class Point:
         moved[at] = orthonormal(moved[at])
         moved = self.quadratic.settle(moved)
         difference = moved - self.Y
-        change = 2 * np.vdot(difference, self.QY).real
-        return moved, float(change + np.vdot(difference, self.quadratic.qcqp.Q @ difference).real)
+        change = 2 * inner_product(difference, self.QY)
+        return moved, change + inner_product(difference, self.quadratic.qcqp.Q @ difference)
 
 
 def orthonormal(blocks: Array) -> Array:
@@ -195,13 +196,13 @@ def _newton_step(point: Point, gradient: Array, precondition: Preconditioner) ->
     residual = -gradient
     z = precondition(point, residual)
     direction = z
-    squared = first = float(np.vdot(residual, z).real)
+    squared = first = inner_product(residual, z)
     products = 0
     limit = precondition.limit(point)
     while products < limit and squared > 0:
         image = point.hessian(direction)
         products += 1
-        curvature = float(np.vdot(direction, image).real)
+        curvature = inner_product(direction, image)
         if curvature <= 0:
             x = x + direction * (_RADIUS / np.abs(direction[point.rotations]).max(initial=1e-300))
             return x, products, np.inf
@@ -209,11 +210,11 @@ def _newton_step(point: Point, gradient: Array, precondition: Preconditioner) ->
         x = x + length * direction
         residual = residual - length * image
         z = precondition(point, residual)
-        squared, before = float(np.vdot(residual, z).real), squared
+        squared, before = inner_product(residual, z), squared
         if squared <= _ACCURACY**2 * first:
             break
         direction = z + squared / before * direction
-    return x, products, float(-np.vdot(gradient, x).real) / 2
+    return x, products, -inner_product(gradient, x) / 2
 
 
 class Preconditioner:

@@ -18,7 +18,7 @@ from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.lowrank.descent import descend, orthonormal
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import report_step
-from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.qcqp import Qcqp, inner_product
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
 
@@ -131,8 +131,7 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
         x = factor.solve(solved)[:, None]
         v = complex_vectors(x) if qcqp.rank == 1 else x
         v = v / np.linalg.norm(v * turning[:, None])
-    v = v[:, 0]
-    return v if np.vdot(v, S @ v).real < 0 else None
+    return v[:, 0] if inner_product(v, S @ v) < 0 else None
 
 
 def _escape(qcqp: Qcqp, Y: Array, direction: Array) -> Array | None:
