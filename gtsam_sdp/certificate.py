@@ -123,6 +123,11 @@ class Certificate:
     def __bool__(self) -> bool:
         return self.status is CertificateStatus.CERTIFIED
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The notes about what the bound rests on and no evaluation can prove; none where all factors have adapters."""
+        return tuple(note for note in self.notes if note.startswith(report.ASSUMED))
+
     def __str__(self) -> str:
         return report.certificate_text(self)
 
@@ -150,6 +155,7 @@ class Certificate:
             "largest_contributions": [
                 {**vars(t), "keys": list(t.keys), "exactness": t.exactness.name} for t in self.terms.largest()
             ],
+            "assumptions": list(self.assumptions),
             "timings": dict(self.timings),
             "notes": list(self.notes),
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +24,7 @@ from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
-from gtsam_sdp.report import percent
+from gtsam_sdp.report import ASSUMED, percent
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     FAR_FROM_OPTIMUM,
@@ -281,9 +280,13 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
             f"they cost {_dropped_cost(reading):.4g} here and count as 0 in the bound"
         )
     if reading.fitted:
-        names = Counter(name for group in reading.fitted for name in group.type_names)
-        named = ", ".join(f"{count} {name}" for name, count in names.items())
-        notes.append(f"{named}: no adapter; found to be linear in rotations and positions by evaluating the error")
+        at = np.searchsorted(reading.table.index, np.concatenate([group.index for group in reading.fitted]))
+        names = [reading.table.name(position) for position in np.sort(at).tolist()]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        notes.append(
+            f"{ASSUMED}the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
+            "no adapter knows it"
+        )
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from gtsam_sdp.certificate import Certificate, FactorTerm
 
 
+ASSUMED = "assumed: "
+"""How notes begin that say what a bound rests on and no evaluation can prove."""
+
+
 def percent(share: float) -> str:
     """A relative gap as a percentage that keeps its leading digits: `0.0016%`, `1.6e-06%`."""
     if share == 0:
@@ -23,13 +27,14 @@ def percent(share: float) -> str:
 def headline(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     status = certificate.status.name
+    verdict = f"{status} under an assumption" if certificate.assumptions else status
     gap = percent(certificate.relative_gap)
     if status == "CERTIFIED" and not certificate.relative_gap:
-        return "CERTIFIED: the cost is zero up to rounding, no solution is better"
+        return f"{verdict}: the cost is zero up to rounding, no solution is better"
     if status == "CERTIFIED":
-        return f"CERTIFIED: no solution is better by more than {gap}"
+        return f"{verdict}: no solution is better by more than {gap}"
     if status == "BOUNDED":
-        return f"BOUNDED: no solution is better by more than {gap} (asked for: {percent(certificate.tolerance)})"
+        return f"{verdict}: no solution is better by more than {gap} (asked for: {percent(certificate.tolerance)})"
     return "INCONCLUSIVE: no useful lower bound was found; this does not mean that the solution is wrong"
 
 
@@ -48,9 +53,10 @@ def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
     """Names and texts of the report's rows; three spaces stand between a number and what it is."""
     counts = ", ".join(f"{n} {name.lower().replace('_', ' ')}" for name, n in certificate.terms.counts().items())
     stationarity = certificate.stationarity
+    condition = ", under the assumption below" if certificate.assumptions and certificate.lower_bound > 0 else ""
     rows = [
         ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}   {proof(certificate.lower_bound)}"),
+        ("lower bound", f"{certificate.lower_bound:.10g}   {proof(certificate.lower_bound)}{condition}"),
         ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
         ("terms", f"{len(certificate.terms)} factors: {counts}"),
     ]

@@ -139,7 +139,12 @@ def test_graph_with_custom_factors_is_certified_and_says_so(d: int) -> None:
     result = problems.optimize(plain, truth)
     certificate = certify(graph, result)
     assert certificate.terms.counts()["EXACT"] == 2
-    assert "2 CustomFactor: no adapter; found to be linear" in str(certificate)
+    first = graph.size() - 2
+    assert certificate.assumptions == tuple(note for note in certificate.notes if "is linear" in note) != ()
+    assert f"the error of factor {first} (CustomFactor on 0, 7) and 1 more is linear" in certificate.assumptions[0]
+    assert " under an assumption: no solution is better" in str(certificate)
+    assert "proven for all values, under the assumption below" in str(certificate)
+    assert certificate.to_dict()["assumptions"] == list(certificate.assumptions)
     reread = build_terms(read(graph, truth, "raise"))
     assert sum(len(t.factor) for t in reread) == graph.size()
 
