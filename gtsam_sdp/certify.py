@@ -67,7 +67,8 @@ def certify(
         method: "multipliers" needs no SDP solver; "chordal" takes multipliers from the semidefinite relaxation on the
             cliques of the Bayes tree, which takes longer and can prove more; "auto" is "multipliers".
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
-            as 0 in the bound and keep their cost, so the bound stays valid.
+            as 0 in the bound and keep their cost, so the bound stays valid. Keys that only they hold may have values
+            of any type, as IMU biases and calibrations.
         backend: the SDP solver of "chordal": "clarabel", "mosek" or an instance of a `Backend`.
         verbose: show the steps as they are done.
 

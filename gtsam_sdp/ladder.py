@@ -20,7 +20,7 @@ from gtsam_sdp.certify import ADVICE, Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError, format_key
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -358,6 +358,7 @@ class Search:
         """The graph at some values; its factors are read once."""
         if self.reading is None:
             self.reading = read(self.graph, values, "raise", at_any_values=at_any_values)
+            _check_all_are_found(self.reading, values)
         else:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
@@ -448,6 +449,16 @@ class Search:
         self._keep(Proof.of(solution.bound, "chordal SDP"))
         self.relaxation = solution
         return solution
+
+
+def _check_all_are_found(reading: Reading, values: gtsam.Values) -> None:
+    """Raises InvalidGraphError for keys of unsupported types, which factors with users' terms may hold."""
+    others = [key for key in values.keys() if key not in reading.layout]
+    if others:
+        raise InvalidGraphError(
+            f"solve and refine search for the values of all keys, and that of {format_key(others[0])} is of a type "
+            f"that is not supported ({len(others)} such key(s)). certify takes them if the registered terms do."
+        )
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:
