@@ -23,9 +23,11 @@ from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import percent
+from gtsam_sdp.structure import count_parts
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     FAR_FROM_OPTIMUM,
@@ -82,8 +84,7 @@ def certify(
     """
     if method not in ("auto", "multipliers", "chordal"):
         raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')
-    if not (math.isfinite(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
+    check_tolerance(tolerance)
     with showing_progress(verbose):
         clock = Clock()
         reading = read(graph, values, on_unsupported)
@@ -285,6 +286,9 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
         names = Counter(name for group in reading.fitted for name in group.type_names)
         named = ", ".join(f"{count} {name}" for name, count in names.items())
         notes.append(f"{named}: no adapter; found to be linear in rotations and positions by evaluating the error")
+    parts = count_parts(reading.table.flat_keys, reading.table.starts)
+    if parts > 1:
+        notes.append(f"no factor connects the {parts} parts that the graph falls into")
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")

@@ -12,7 +12,7 @@ import gtsam
 import numpy as np
 import scipy
 
-from gtsam_sdp import tables
+from gtsam_sdp import report, tables
 from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -98,6 +98,11 @@ class Qcqp:
         positions = self.coordinates.position[self.layout.blocks]
         return positions[positions >= 0]
 
+    @property
+    def constraint_count(self) -> int:
+        """How many constraints there are."""
+        return len(self.blocks) * self.rank * (self.rank + 1) // 2
+
     @cached_property
     def constraints(self) -> list[Constraint]:
         """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D."""
@@ -136,6 +141,12 @@ class Qcqp:
         if not len(blocks):
             return 0.0
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+    def __str__(self) -> str:
+        return report.qcqp_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         return tables.qcqp_html(self)

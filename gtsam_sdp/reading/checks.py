@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import gtsam
@@ -26,6 +28,12 @@ def check_types(graph: object, values: object) -> None:
         raise InvalidGraphError(
             f"values must be a gtsam.Values (the result of an optimizer), not {type(values).__name__}."
         )
+
+
+def check_tolerance(tolerance: object) -> None:
+    """Raises ValueError for what is no positive number."""
+    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 < float(tolerance) < math.inf:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
 
 
 def check_finite_values(layout: Layout, estimate: Array) -> None:
