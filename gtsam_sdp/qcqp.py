@@ -14,6 +14,7 @@ import scipy
 
 from gtsam_sdp import report, tables
 from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
+from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.terms import Terms
@@ -61,6 +62,10 @@ class Qcqp:
         """
         reading = read(graph, values, on_unsupported)
         terms = build_terms(reading)
+        if not terms:
+            raise InvalidGraphError(
+                "Nothing is left to lift: all factors are hard constraints or were dropped. Add factors with a cost."
+            )
         return cls.assemble(terms, reading.layout, plain_coordinates(reading))
 
     @classmethod

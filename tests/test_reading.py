@@ -12,6 +12,7 @@ from gtsam_sdp import (
     Exactness,
     InvalidGraphError,
     InvalidTermError,
+    Qcqp,
     Residual,
     Term,
     UnsupportedFactorError,
@@ -197,6 +198,8 @@ def test_all_factors_dropped() -> None:
     certificate = certify(graph, values, on_unsupported="drop")
     assert (certificate.status.name, certificate.lower_bound) == ("INCONCLUSIVE", 0.0)
     assert certificate.cost == graph.error(values) > 0
+    with pytest.raises(InvalidGraphError, match="all factors are hard constraints or were dropped"):
+        Qcqp.from_graph(graph, values, on_unsupported="drop")
 
 
 def test_dropped_factor_that_cannot_be_evaluated() -> None:
