@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtsam_sdp import report, tables
+from gtsam_sdp.errors import format_key
 from gtsam_sdp.terms import Exactness
 from gtsam_sdp.variables import Array
 
@@ -36,6 +39,29 @@ class FactorTerm:
     exactness: Exactness
     cost: float
     contribution: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys by name: `x12` for a symbol, the plain number otherwise."""
+        return tuple(format_key(key) for key in self.keys)
+
+    def __str__(self) -> str:
+        return report.term_text(self)
+
+    def __repr__(self) -> str:
+        return f"<FactorTerm: {self}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The term as plain types: keys as numbers, which some readers of JSON round above 2^53, and by name."""
+        return {
+            "index": int(self.index),
+            "type": self.type,
+            "keys": [int(key) for key in self.keys],
+            "names": list(self.names),
+            "exactness": self.exactness.name,
+            "cost": float(self.cost),
+            "contribution": float(self.contribution),
+        }
 
 
 @dataclass(frozen=True)
@@ -71,6 +97,15 @@ class FactorTerms:
     def __iter__(self) -> Iterator[FactorTerm]:
         return (self[place] for place in range(len(self)))
 
+    def __str__(self) -> str:
+        return report.terms_text(self)
+
+    def __repr__(self) -> str:
+        return f"<FactorTerms: {report.counts_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        return tables.factor_terms_html(self)
+
     def largest(self, count: int = 5) -> list[FactorTerm]:
         """The factors that contribute most to the gap."""
         return [self[i] for i in np.argsort(-self.contribution, kind="stable")[:count].tolist()]
@@ -79,6 +114,10 @@ class FactorTerms:
         """Number of terms of each exactness, by name."""
         found = np.bincount(self.exactness, minlength=len(Exactness))
         return {e.name: int(found[e]) for e in Exactness if found[e]}
+
+    def type_counts(self) -> dict[str, int]:
+        """Number of factors of each type, the most frequent first."""
+        return dict(Counter(self.types).most_common())
 
 
 @dataclass(frozen=True)
@@ -138,28 +177,34 @@ class Certificate:
         return tables.certificate_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The certificate as plain types: numbers, the largest contributions, counts, timings and notes."""
+        """The certificate as plain types: numbers, the largest contributions, counts, timings and notes.
+
+        Numbers that are not finite are None. Keys are there as numbers ("keys") and by name ("names").
+        """
         return {
             "status": self.status.value,
-            "cost": self.cost,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "relative_gap": self.relative_gap,
-            "tolerance": self.tolerance,
+            "cost": float(self.cost),
+            "lower_bound": float(self.lower_bound),
+            "gap": float(self.gap),
+            "relative_gap": float(self.relative_gap),
+            "tolerance": float(self.tolerance),
             "method": self.method,
-            "shift": self.shift if np.isfinite(self.shift) else None,
-            "stationarity": self.stationarity if np.isfinite(self.stationarity) else None,
-            "rounding": self.rounding,
+            "shift": finite_or_none(self.shift),
+            "stationarity": finite_or_none(self.stationarity),
+            "rounding": float(self.rounding),
             "factors": len(self.terms),
             "exactness": self.terms.counts(),
-            "largest_contributions": [
-                {**vars(t), "keys": list(t.keys), "exactness": t.exactness.name} for t in self.terms.largest()
-            ],
+            "largest_contributions": [term.to_dict() for term in self.terms.largest()],
             "assumptions": list(self.assumptions),
-            "timings": dict(self.timings),
+            "timings": {step: float(seconds) for step, seconds in self.timings.items()},
             "notes": list(self.notes),
         }
 
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def finite_or_none(number: float) -> float | None:
+    """A plain number for JSON, which knows no infinity."""
+    return float(number) if math.isfinite(number) else None

@@ -22,9 +22,11 @@ from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import ASSUMED, percent
+from gtsam_sdp.structure import count_parts
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     FAR_FROM_OPTIMUM,
@@ -66,7 +68,8 @@ def certify(
         method: "multipliers" needs no SDP solver; "chordal" takes multipliers from the semidefinite relaxation on the
             cliques of the Bayes tree, which takes longer and can prove more; "auto" is "multipliers".
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
-            as 0 in the bound and keep their cost, so the bound stays valid.
+            as 0 in the bound and keep their cost, so the bound stays valid. Keys that only they hold may have values
+            of any type, as IMU biases and calibrations.
         backend: the SDP solver of "chordal": "clarabel", "mosek" or an instance of a `Backend`.
         verbose: show the steps as they are done.
 
@@ -80,8 +83,7 @@ def certify(
     """
     if method not in ("auto", "multipliers", "chordal"):
         raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')
-    if not (math.isfinite(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
+    check_tolerance(tolerance)
     with showing_progress(verbose):
         clock = Clock()
         reading = read(graph, values, on_unsupported)
@@ -287,6 +289,9 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
             f"{ASSUMED}the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
             "no adapter knows it"
         )
+    parts = count_parts(reading.table.flat_keys, reading.table.starts)
+    if parts > 1:
+        notes.append(f"no factor connects the {parts} parts that the graph falls into")
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")

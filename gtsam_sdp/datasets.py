@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from contextlib import suppress
@@ -103,7 +104,8 @@ def load_pyfg(path: str | Path) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Value
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
     """
-    file = read_pyfg(Path(path))
+    path = _as_path(path)
+    file = read_pyfg(path)
     _warn_of_unused(file, path)
     return file.graph, file.values
 
@@ -115,7 +117,7 @@ def _warn_of_unused(file: PyfgGraph, path: str | Path) -> None:
 
 def find_dataset(name: str) -> Path:
     """Path of a file, or of a data set that ships with GTSAM by its name (`w100`, `pose3example-grid`)."""
-    path = Path(name)
+    path = _as_path(name)
     if path.exists():
         return path
     for spelled in (name, f"{name}.pyfg"):
@@ -127,6 +129,13 @@ def find_dataset(name: str) -> Path:
     )
 
 
+def _as_path(path: object) -> Path:
+    """The path, where it is one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise DatasetError(f"The path of a file must be a string or a pathlib.Path, not {type(path).__name__}.")
+    return Path(path)
+
+
 def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
     """As `read_pose_graph`, by path or by the name of a data set that ships with GTSAM."""
     return read_pose_graph(find_dataset(name), cost=cost)
@@ -136,7 +145,7 @@ def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFi
     """As `load_g2o` or `load_pyfg`, whichever the file needs, and says where the initial values come from."""
     if cost not in ("geodesic", "chordal"):
         raise ValueError(f'cost must be "geodesic" or "chordal", not {cost!r}.')
-    path = Path(path)
+    path = _as_path(path)
     if looks_like_pyfg(path):
         if cost == "chordal":
             raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in PyFG format.")

@@ -69,7 +69,7 @@ class SolveFailedError(GtsamSdpError):
 
 @dataclass(frozen=True)
 class Offender:
-    """A factor that cannot be lifted: its place in the graph, its type, its keys and the reason."""
+    """A factor that cannot be certified: its place in the graph, its type, its keys and the reason."""
 
     index: int
     type_name: str

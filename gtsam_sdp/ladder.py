@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Any, Literal
 
 import gtsam
 import numpy as np
@@ -15,12 +16,12 @@ import numpy as np
 from gtsam_sdp import tables
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
-from gtsam_sdp.certificate import Certificate, CertificateStatus
+from gtsam_sdp.certificate import Certificate, CertificateStatus, finite_or_none
 from gtsam_sdp.certify import ADVICE, Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError, format_key
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -28,6 +29,7 @@ from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.multilateration import placed_by_ranges
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
@@ -67,6 +69,16 @@ class Stage:
     cost: float
     lower_bound: float
     note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stage as plain types; None where cost or bound is not known."""
+        return {
+            "name": self.name,
+            "seconds": float(self.seconds),
+            "cost": finite_or_none(self.cost),
+            "lower_bound": finite_or_none(self.lower_bound),
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,23 @@ class Solution:
 
     def _repr_html_(self) -> str:
         return tables.solution_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate, how the values were found, and the stages, as plain types.
+
+        The values themselves are not in it: save poses with `gtsam.writeG2o(graph, solution.values, path)`, or all
+        values with pickle.
+        """
+        return {
+            "method": self.method,
+            "improvement": float(self.improvement),
+            "stages": [stage.to_dict() for stage in self.stages],
+            "certificate": self.certificate.to_dict(),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -174,8 +203,7 @@ class Options:
             raise ValueError(f'method must be "auto", "local", "staircase" or "chordal", not {self.method!r}.')
         if self.time_limit is not None and not self.time_limit >= 0:
             raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
-        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
-            raise ValueError(f"tolerance must be a positive number, not {self.tolerance!r}.")
+        check_tolerance(self.tolerance)
         check_lift(self.lift)
         check_ordering(self.ordering)
         choose_backend(self.backend)
@@ -358,6 +386,7 @@ class Search:
         """The graph at some values; its factors are read once."""
         if self.reading is None:
             self.reading = read(self.graph, values, "raise", at_any_values=at_any_values)
+            _check_all_are_found(self.reading, values)
         else:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
@@ -448,6 +477,16 @@ class Search:
         self._keep(Proof.of(solution.bound, "chordal SDP"))
         self.relaxation = solution
         return solution
+
+
+def _check_all_are_found(reading: Reading, values: gtsam.Values) -> None:
+    """Raises InvalidGraphError for keys of unsupported types, which factors with users' terms may hold."""
+    others = [key for key in values.keys() if key not in reading.layout]
+    if others:
+        raise InvalidGraphError(
+            f"solve and refine search for the values of all keys, and that of {format_key(others[0])} is of a type "
+            f"that is not supported ({len(others)} such key(s)). certify takes them if the registered terms do."
+        )
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:

@@ -12,8 +12,9 @@ import gtsam
 import numpy as np
 import scipy
 
-from gtsam_sdp import tables
+from gtsam_sdp import report, tables
 from gtsam_sdp.coordinates import Coordinates, Entries, plain_coordinates
+from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.terms import Terms
@@ -61,6 +62,10 @@ class Qcqp:
         """
         reading = read(graph, values, on_unsupported)
         terms = build_terms(reading)
+        if not terms:
+            raise InvalidGraphError(
+                "Nothing is left to lift: all factors are hard constraints or were dropped. Add factors with a cost."
+            )
         return cls.assemble(terms, reading.layout, plain_coordinates(reading))
 
     @classmethod
@@ -97,6 +102,11 @@ class Qcqp:
         """First rows of the rotation blocks among the unknowns, (k,)."""
         positions = self.coordinates.position[self.layout.blocks]
         return positions[positions >= 0]
+
+    @property
+    def constraint_count(self) -> int:
+        """How many constraints there are."""
+        return len(self.blocks) * self.rank * (self.rank + 1) // 2
 
     @cached_property
     def constraints(self) -> list[Constraint]:
@@ -136,6 +146,12 @@ class Qcqp:
         if not len(blocks):
             return 0.0
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+    def __str__(self) -> str:
+        return report.qcqp_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         return tables.qcqp_html(self)

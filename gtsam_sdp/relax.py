@@ -245,7 +245,8 @@ def relax(
         tighten: add redundant constraints that hold for rotations: the convex hull of SO(d) for pairs of rotations in
             a clique ("gram"), R R^T = I and cross products ("vector").
         ordering: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering of the graph's keys.
-        on_unsupported: as in `certify`.
+        on_unsupported: as in `certify`; keys that only dropped factors hold are not part of the relaxation, and
+            `recover` gives no values for them.
 
     Raises:
         GtsamSdpError: as `certify`; InvalidGraphError for an ordering that misses keys, and, without values, for a key

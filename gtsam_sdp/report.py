@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gtsam_sdp.errors import format_key
+from gtsam_sdp.errors import format_factor
 
 if TYPE_CHECKING:
-    from gtsam_sdp.certificate import Certificate, FactorTerm
+    from gtsam_sdp.certificate import Certificate, FactorTerm, FactorTerms
+    from gtsam_sdp.chordal.vector import VectorQcqp
+    from gtsam_sdp.qcqp import Qcqp
 
 
 ASSUMED = "assumed: "
@@ -51,14 +53,13 @@ def _share(certificate: Certificate) -> str:
 
 def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
     """Names and texts of the report's rows; three spaces stand between a number and what it is."""
-    counts = ", ".join(f"{n} {name.lower().replace('_', ' ')}" for name, n in certificate.terms.counts().items())
     stationarity = certificate.stationarity
     condition = ", under the assumption below" if certificate.assumptions and certificate.lower_bound > 0 else ""
     rows = [
         ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
         ("lower bound", f"{certificate.lower_bound:.10g}   {proof(certificate.lower_bound)}{condition}"),
         ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
-        ("terms", f"{len(certificate.terms)} factors: {counts}"),
+        ("terms", counts_text(certificate.terms)),
     ]
     if np.isfinite(stationarity):
         rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}"))
@@ -73,6 +74,55 @@ def limiting_factors(certificate: Certificate) -> list[FactorTerm]:
     return [t for t in certificate.terms.largest(3) if t.contribution > 0.01 * certificate.gap]
 
 
+def exactness_text(term: FactorTerm) -> str:
+    """How exact a term is: `lower bound`."""
+    return term.exactness.name.lower().replace("_", " ")
+
+
+def _contribution_text(term: FactorTerm) -> str:
+    return f"{format_factor(term.index, term.type, term.keys)}: {term.contribution:.3g}, {exactness_text(term)}"
+
+
+def term_text(term: FactorTerm) -> str:
+    """What `print` shows of one factor's term."""
+    return (
+        f"{format_factor(term.index, term.type, term.keys)}: cost {term.cost:.4g}, "
+        f"adds {term.contribution:.3g} to the gap, {exactness_text(term)}"
+    )
+
+
+def counts_text(terms: FactorTerms) -> str:
+    """How many factors there are, and how exact their terms: `25 factors: 20 tangent, 5 exact`."""
+    counts = ", ".join(f"{n} {name.lower().replace('_', ' ')}" for name, n in terms.counts().items())
+    return f"{len(terms)} factors: {counts}" if counts else "no factors"
+
+
+def terms_text(terms: FactorTerms) -> str:
+    """What `print(certificate.terms)` shows: counts by exactness and type, and the largest contributions."""
+    lines = [counts_text(terms)]
+    lines += [f"  {count} {name}" for name, count in terms.type_counts().items()]
+    largest = [term for term in terms.largest() if term.contribution > 0]
+    if largest:
+        lines.append("  largest contributions to the gap:")
+        lines += [f"    {_contribution_text(term)}" for term in largest]
+    return "\n".join(lines)
+
+
+def qcqp_text(qcqp: Qcqp | VectorQcqp) -> str:
+    """The size of a lifted problem: rows and entries of Q, columns of Y, constraints, constant."""
+    size, entries = qcqp_size(qcqp)
+    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
+    return (
+        f"{type(qcqp).__name__}: Q {size} x {size}, {field}, {entries} entries; Y {size} x {qcqp.rank}; "
+        f"{qcqp.constraint_count} constraints; constant {qcqp.constant:.6g}"
+    )
+
+
+def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int]:
+    """Rows of Q, and its entries."""
+    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices)
+
+
 def certificate_text(certificate: Certificate) -> str:
     """The report that `print(certificate)` shows."""
     lines = [headline(certificate)]
@@ -80,10 +130,6 @@ def certificate_text(certificate: Certificate) -> str:
     limits = limiting_factors(certificate)
     if limits and not certificate:
         lines.append("  largest contributions to the gap:")
-        lines += [
-            f"    factor {t.index} ({t.type} on {', '.join(format_key(k) for k in t.keys)}): {t.contribution:.3g}, "
-            f"{t.exactness.name.lower().replace('_', ' ')}"
-            for t in limits
-        ]
+        lines += [f"    {_contribution_text(t)}" for t in limits]
     lines += [f"  note: {note}" for note in certificate.notes]
     return "\n".join(lines)

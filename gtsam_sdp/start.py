@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,9 +11,9 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import InvalidGraphError, format_key
+from gtsam_sdp.errors import InvalidGraphError, Offender, UnsupportedFactorError, format_factor, format_key
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.factors.registry import ADAPTERS, Adapter
+from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, has_user_terms
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.multilateration import placed_by_ranges
@@ -32,7 +33,7 @@ def starting_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsuppo
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
-    reading = read(graph, zero_values(graph), on_unsupported, at_any_values=True)
+    reading = read(graph, zero_values(graph, on_unsupported), on_unsupported, at_any_values=True)
     start = ChordalStart.build(reading, build_terms(reading, at_measurements=True))
     return start.values(start.Y)
 
@@ -84,32 +85,48 @@ def _started(batch: Terms, count: int) -> Terms:
     return batch if batch.distances is None else replace(batch, matrix=_WEAK * batch.matrix)
 
 
-def zero_values(graph: gtsam.NonlinearFactorGraph) -> gtsam.Values:
+def zero_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsupported = "raise") -> gtsam.Values:
     """Identities and zero vectors for the keys of supported factors.
 
     Raises:
         InvalidGraphError: a key whose type no supported factor tells.
+        UnsupportedFactorError: the same, because of factors that are not supported at any values.
     """
     values = gtsam.Values()
-    unknown: dict[int, int] = {}
+    unknown: list[Offender] = []
     for index in range(graph.size()):
         factor: Any = graph.at(index)
         if factor is None:
             continue
-        adapter = ADAPTERS.get(type(factor).__name__)
+        name = type(factor).__name__
+        adapter = ADAPTERS.get(name)
         if adapter is None:
-            unknown.update((key, index) for key in factor.keys())
+            unknown.append(Offender(index, name, tuple(factor.keys()), UNSUPPORTED.get(name, "")))
             continue
         for key, kind in zip(factor.keys(), adapter.kinds, strict=True):
             if not values.exists(key):
                 values.insert(key, np.zeros(_length(factor, adapter)) if kind == "Vector" else getattr(gtsam, kind)())
-    missing = [key for key in unknown if not values.exists(key)]
+    missing = list(dict.fromkeys(key for o in unknown for key in o.keys if not values.exists(key)))
     if missing:
-        raise InvalidGraphError(
-            f"The type of {format_key(missing[0])} is not known from factor {unknown[missing[0]]} "
-            f"({len(missing)} such key(s)). Give initial values."
-        )
+        _raise_missing(missing, unknown, on_unsupported)
     return values
+
+
+def _raise_missing(missing: Sequence[int], unknown: Sequence[Offender], on_unsupported: OnUnsupported) -> None:
+    """Says which factors keep the types of keys from being known, and what helps."""
+    hopeless = [o for o in unknown if o.reason and not has_user_terms(o.type_name)]
+    if hopeless and on_unsupported == "raise":
+        raise UnsupportedFactorError(hopeless)
+    first = next(o for o in unknown if missing[0] in o.keys)
+    what = f"The type of {format_key(missing[0])} is not known without initial values ({len(missing)} such key(s)): "
+    name = format_factor(first.index, first.type_name, first.keys)
+    if on_unsupported == "drop" or has_user_terms(first.type_name):
+        raise InvalidGraphError(f"{what}{name} does not tell it. Give initial values.")
+    named = ", ".join(f"{count} {kind}" for kind, count in Counter(o.type_name for o in unknown).items())
+    raise InvalidGraphError(
+        f"{what}{name} is not of a supported type ({named} in the graph). Remove or replace these factors; if their "
+        "errors are linear in rotations and positions, or you register a term for them, give initial values."
+    )
 
 
 def _length(factor: Any, adapter: Adapter) -> int:

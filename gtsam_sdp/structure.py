@@ -66,6 +66,18 @@ def _label(size: int, first: Array, second: Array) -> Array:
     return connected_components(graph, directed=False)[1]
 
 
+def count_parts(keys: Array, starts: Array) -> int:
+    """Number of parts of a graph that no factor connects.
+
+    Args:
+        keys: of all factors, one after another.
+        starts: where each factor's keys start, and the number of all, (f + 1,).
+    """
+    names, number = np.unique(keys, return_inverse=True)
+    first = number[np.repeat(starts[:-1], np.diff(starts))]
+    return int(_label(len(names), first, number).max(initial=-1)) + 1
+
+
 def components(layout: Layout, terms: Sequence[Terms], turned: Array, fixed: Array) -> tuple[Array, Array]:
     """Component of every raw row, and the first row of each component's reference frame.
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gtsam_sdp import report
-from gtsam_sdp.errors import format_key
 
 if TYPE_CHECKING:
-    from gtsam_sdp.certificate import Certificate
+    from gtsam_sdp.certificate import Certificate, FactorTerm, FactorTerms
     from gtsam_sdp.chordal.solution import SdpSolution
     from gtsam_sdp.chordal.tree import CliqueTree
     from gtsam_sdp.chordal.vector import VectorQcqp
@@ -62,6 +61,16 @@ def solution_html(solution: Solution) -> str:
     parts.append(_table(("stage", "time [s]", "cost", "bound", ""), stages))
     parts += [_line("note", note) for note in certificate.notes]
     parts += [_line("next", solution.advice)] if solution.advice else []
+    return _frame(parts)
+
+
+def factor_terms_html(terms: FactorTerms) -> str:
+    """How many factors of which type, and those that contribute most to the gap."""
+    counts = [(name, str(count)) for name, count in terms.type_counts().items()]
+    largest = [term for term in terms.largest() if term.contribution > 0]
+    parts = [_title(report.counts_text(terms), _GREY), _table(("type", "factors"), counts)]
+    if largest:
+        parts += [_line("largest contributions to the gap", ""), _term_table(largest)]
     return _frame(parts)
 
 
@@ -125,7 +134,7 @@ def tree_html(tree: CliqueTree) -> str:
 
 def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of the lifted problem."""
-    size, entries = len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices)
+    size, entries = report.qcqp_size(qcqp)
     blocks = len(qcqp.layout.blocks)
     field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
     rows = [
@@ -165,13 +174,16 @@ def _limits(certificate: Certificate) -> list[str]:
             f"the rest {100 * (1 - share):.0f}%: {values}, multipliers, or the relaxation",
         )
     ]
+    return parts + ([_term_table(found)] if found else [])
+
+
+def _term_table(terms: Sequence[FactorTerm]) -> str:
     body = [
-        (str(t.index), t.type, ", ".join(format_key(k) for k in t.keys), t.exactness.name.lower().replace("_", " "),
-         f"{t.cost:.4g}", f"{t.contribution:.3g}")
-        for t in found
-    ]  # fmt: skip
-    hints = [(3, _MEANING[t.exactness.name]) for t in found]
-    return parts + ([_table(("factor", "type", "keys", "term", "cost", "adds to gap"), body, hints)] if body else [])
+        (str(t.index), t.type, ", ".join(t.names), report.exactness_text(t), f"{t.cost:.4g}", f"{t.contribution:.3g}")
+        for t in terms
+    ]
+    hints = [(3, _MEANING[t.exactness.name]) for t in terms]
+    return _table(("factor", "type", "keys", "term", "cost", "adds to gap"), body, hints)
 
 
 def _headline(certificate: Certificate) -> str:

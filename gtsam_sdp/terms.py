@@ -285,6 +285,8 @@ class Term:
             ):
                 if key not in keys:
                     raise InvalidTermError(f"{where} uses key {format_key(key)}, which is none of the factor's keys.")
+                if key not in layout:
+                    raise InvalidTermError(f"{where} uses {format_key(key)}, whose type of value is not supported.")
                 if rows[layout.number(key)] < 0:
                     raise InvalidTermError(f"{where} uses the {what} of {format_key(key)}, which has none.")
 

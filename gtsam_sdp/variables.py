@@ -121,7 +121,7 @@ class Layout:
 
     Attributes:
         space: the plane or space.
-        keys: GTSAM keys in increasing order, (v,).
+        keys: GTSAM keys in increasing order, (v,); those that only dropped factors hold are left out.
         kinds: name of each variable's kind, (v,).
         lengths: numbers of a vector variable, 0 for others, (v,).
         rotation: first row of each variable's rotation, -1 if it has none, (v,).
@@ -143,8 +143,8 @@ class Layout:
     def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
         """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
         space = Space(common_dimension(keys, kinds, lengths))
-        rotates = np.array([KINDS[k].rotates for k in kinds])
-        translates = np.array([KINDS[k].translates for k in kinds])
+        rotates = np.array([KINDS[k].rotates for k in kinds], dtype=bool)
+        translates = np.array([KINDS[k].translates for k in kinds], dtype=bool)
         vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
         counts = rotates * space.rows + translates * vector_rows
         first = np.concatenate([[0], np.cumsum(counts)])
@@ -165,6 +165,9 @@ class Layout:
     @cached_property
     def _numbers(self) -> Mapping[int, int]:
         return {int(key): number for number, key in enumerate(self.keys)}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._numbers
 
     def number(self, key: int) -> int:
         """Position of a key among the variables; KeyError if it is not one of them."""

@@ -521,6 +521,68 @@ def test_report_and_export() -> None:
         certificate.terms.cost[0] = 1.0
 
 
+def plain(thing: Any) -> bool:
+    """Whether something is made of plain Python types."""
+    if isinstance(thing, dict):
+        return all(type(key) is str and plain(value) for key, value in thing.items())
+    if isinstance(thing, list):
+        return all(map(plain, thing))
+    return thing is None or type(thing) in (str, int, float, bool)
+
+
+def test_export_names_keys_and_is_plain() -> None:
+    """JSON readers round symbols' keys, which are above 2^53: the names are there too."""
+    graph = gtsam.NonlinearFactorGraph()
+    poses = problems.random_poses(2, 3, np.random.default_rng(0))
+    for i, j in ((0, 1), (1, 2), (2, 0)):
+        measured = poses[i].between(poses[j]).retract(np.array([0.1, 0.2, 0.1 * j]))
+        graph.add(gtsam.BetweenFactorPose2(X(i + 13), X(j + 13), measured, gtsam.noiseModel.Isotropic.Sigma(3, 0.3)))
+    values = problems.optimize(graph, problems.to_values((X(k + 13), pose) for k, pose in enumerate(poses)))
+    solution = gtsam_sdp.refine(graph, values, tolerance=1e-13)
+    for certificate in (certify(graph, values), solution.certificate):
+        assert plain(certificate.to_dict())
+        largest = json.loads(certificate.to_json())["largest_contributions"]
+        assert sorted(map(tuple, (t["names"] for t in largest))) == [("x13", "x14"), ("x14", "x15"), ("x15", "x13")]
+        assert {tuple(t["keys"]) for t in largest} == {(X(13), X(14)), (X(14), X(15)), (X(15), X(13))}
+    assert plain(solution.to_dict())
+    found = json.loads(solution.to_json())
+    assert found["certificate"] == json.loads(solution.certificate.to_json())
+    assert found["method"] == solution.method
+    assert [s["name"] for s in found["stages"]] == [s.name for s in solution.stages]
+
+
+def test_text_of_terms() -> None:
+    graph, truth = problems.small_graph(3, seed=5, sigma_rotation=0.5)
+    graph.addPriorPose3(X(1), gtsam.Pose3(), gtsam.noiseModel.Unit.Create(6))
+    truth.insert(X(1), gtsam.Pose3())
+    terms = certify(graph, problems.optimize(graph, truth)).terms
+    text = str(terms)
+    assert text.startswith("26 factors: 26 tangent\n  25 BetweenFactorPose3\n  1 PriorFactorPose3\n  largest")
+    assert f"factor {terms.largest(1)[0].index} (BetweenFactorPose3 on " in text
+    assert repr(terms) == "<FactorTerms: 26 factors: 26 tangent>"
+    assert str(terms[25]) == "factor 25 (PriorFactorPose3 on x1): cost 0, adds 0 to the gap, tangent"
+    assert repr(terms[25]) == f"<FactorTerm: {terms[25]}>"
+
+
+def test_parts_without_a_factor_between_them() -> None:
+    """Legal, as for two robots that never met: a note says it, and a better proof keeps it."""
+    graph, truth = problems.ring(2, 6)
+    other, other_truth = problems.ring(2, 5, seed=1)
+    assert "parts" not in str(certify(graph, problems.optimize(graph, truth)))
+    for k in range(other.size()):
+        factor: Any = other.at(k)
+        graph.add(factor.rekey([X(key) for key in factor.keys()]))
+    for key in other_truth.keys():
+        truth.insert(X(key), other_truth.atPose2(key))
+    certificate = certify(graph, problems.optimize(graph, truth))
+    assert certificate
+    assert certificate.notes == ("no factor connects the 2 parts that the graph falls into",)
+    assert gtsam_sdp.solve(graph, method="chordal").certificate.notes == certificate.notes
+    graph.add(problems.distance_factor(0, X(2), 1.0, d=2))
+    dropped = certify(graph, truth, on_unsupported="drop")
+    assert "parts" not in str(dropped)
+
+
 def test_verbose_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
     graph, truth = problems.small_graph(3, seed=5)
     certify(graph, truth, verbose=True)
@@ -536,6 +598,9 @@ def test_arguments_are_checked() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"tolerance": 0.0}, "positive number"),
         ({"tolerance": float("nan")}, "positive number"),
+        ({"tolerance": "1e-4"}, "tolerance must be a positive number, not '1e-4'"),
+        ({"tolerance": True}, "tolerance must be a positive number, not True"),
+        ({"tolerance": None}, "tolerance must be a positive number, not None"),
         ({"method": "magic"}, '"auto", "multipliers" or "chordal"'),
         ({"on_unsupported": "ignore"}, '"raise" or "drop"'),
     ]

@@ -396,3 +396,10 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     file = read_dataset("pose2example")
     with pytest.raises(DatasetError, match=re.escape("cannot be written")):
         write_g2o(tmp_path / "none" / "copy.g2o", file.measured, file.initial)
+
+
+@pytest.mark.parametrize("path", [5, None, b"graph.g2o"])
+def test_path_of_another_type(path: Any) -> None:
+    for read in (gtsam_sdp.load_g2o, gtsam_sdp.load_pyfg, read_dataset):
+        with pytest.raises(DatasetError, match=rf"must be a string or a pathlib\.Path, not {type(path).__name__}"):
+            read(path)

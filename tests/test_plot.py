@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax
+from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax, solve
 from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
@@ -98,6 +98,27 @@ def test_trajectory_does_not_show_rounding_as_shares(ax: Any) -> None:
     plot.plot_trajectory(graph, values, certificate, by="gap", ax=ax)
     assert "0% of it in the factors' terms" in ax.get_title()
     assert ax.collections[0].norm(ax.collections[0].get_array()).max() == 0  # all in the lowest colour
+
+
+def test_certificates_that_do_not_fit(ax: Any) -> None:
+    """A solution stands for its certificate; one of another graph is refused, and what is none too."""
+    graph, values = problems.small_graph(2, count=9, loops=4, seed=3)
+    solution = solve(graph)
+    graph.remove(0)
+    graph.add(gtsam.PriorFactorPose2(0, gtsam.Pose2(), gtsam.noiseModel.Unit.Create(3)))
+    with pytest.raises(ValueError, match="of another graph: its factors are of other keys"):
+        plot.plot_trajectory(graph, values, solution, ax=ax)
+    refined = refine(graph, values)
+    assert plot.plot_trajectory(graph, values, refined, by="gap", ax=ax) is ax
+    assert len(ax.collections[0].get_segments()) == graph.size() - 1
+    graph.remove(3)
+    with pytest.raises(ValueError, match=r"its factors are 12, this graph 11.* of this graph and values"):
+        plot.plot_trajectory(graph, values, refined.certificate, ax=ax)
+    nothing: Any = "certified"
+    with pytest.raises(ValueError, match="must be a Certificate or a Solution, not str"):
+        plot.plot_trajectory(graph, values, nothing, ax=ax)
+    with pytest.raises(ValueError, match="plot_stages needs a Solution, of solve or refine, not Certificate"):
+        plot.plot_stages(refined.certificate, ax)  # type: ignore[arg-type]
 
 
 def test_trajectory_in_space_and_from_above(ax: Any, space: Any) -> None:

@@ -8,7 +8,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import Layout, Qcqp
+from gtsam_sdp import Layout, Qcqp, relax
 from gtsam_sdp.coordinates import centred_coordinates, plain_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import read
@@ -159,3 +159,16 @@ def test_matrices_are_hermitian_sparse_columns() -> None:
         assert Q.format == "csc"
         assert Q.dtype == dtype
         assert abs(Q - Q.conj().T).max() < 1e-9 * abs(Q).max()
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_texts_are_short(d: int) -> None:
+    graph, values = problems.ring(d, 40)
+    for qcqp in (Qcqp.from_graph(graph, values), relax(graph, values, lift="vector").qcqp):
+        assert qcqp.constraint_count == len(qcqp.constraints)
+        text = str(qcqp)
+        assert f"{qcqp.Q.shape[0]} x {qcqp.Q.shape[0]}" in text
+        assert f"{qcqp.Q.nnz} entries" in text
+        assert f"{len(qcqp.constraints)} constraints; constant {qcqp.constant:.6g}" in text
+        assert repr(qcqp) == f"<{text}>"
+        assert len(text) < 120

@@ -8,11 +8,25 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import InvalidGraphError, UnsupportedFactorError, UnsupportedNoiseError, certify
+from gtsam_sdp import (
+    Exactness,
+    InvalidGraphError,
+    InvalidTermError,
+    Qcqp,
+    Residual,
+    Term,
+    UnsupportedFactorError,
+    UnsupportedNoiseError,
+    certify,
+    refine,
+    register_term,
+    relax,
+    unregister_term,
+)
 from gtsam_sdp.errors import format_key
 from tests import problems
 
-X = gtsam.symbol_shorthand.X
+B, V, X = gtsam.symbol_shorthand.B, gtsam.symbol_shorthand.V, gtsam.symbol_shorthand.X
 MODEL = gtsam.noiseModel.Isotropic.Sigma(6, 0.1)
 
 
@@ -35,7 +49,11 @@ def test_missing_value() -> None:
 
 def test_many_missing_values_are_counted() -> None:
     graph, values = problems.ring(2, 20)
-    assert_refused(graph, gtsam.Values(), "nothing for 0, 1, 2, 3, 4 and 15 more keys")
+    assert_refused(
+        graph,
+        gtsam.Values(),
+        r"nothing for 0, 1, 2, 3, 4 and 15 more keys; the first is needed by factor 0 \(BetweenFactorPose2 on 0, 1\)\.",
+    )
     assert values.size() == 20
 
 
@@ -50,18 +68,177 @@ def test_wrong_type_of_value(value: Any, kind: str) -> None:
     graph, values = two_poses()
     values.erase(X(1))
     values.insert(X(1), value)
-    if kind == "Pose2":
-        assert_refused(graph, values, r"mixes 2D and 3D variables: x1 \(Pose2\) and x0 \(Pose3\)")
+    assert_refused(graph, values, rf"factor 0 \(BetweenFactorPose3 on x0, x1\) needs a Pose3 at x1.*a {kind}")
+
+
+def test_wrong_dimension_of_the_last_value() -> None:
+    graph, values = problems.small_graph(2, count=4, loops=0)
+    values.erase(3)
+    values.insert(3, gtsam.Pose3())
+    assert_refused(
+        graph, values, r"factor 2 \(BetweenFactorPose2 on 2, 3\) needs a Pose2 at 3, where the values hold a Pose3"
+    )
+
+
+def test_graph_of_two_dimensions() -> None:
+    graph, values = two_poses()
+    graph.add(gtsam.PriorFactorPose2(X(2), gtsam.Pose2(), gtsam.noiseModel.Unit.Create(3)))
+    values.insert(X(2), gtsam.Pose2())
+    assert_refused(graph, values, r"mixes 2D and 3D variables: x2 \(Pose2\) and x0 \(Pose3\). Certify the two parts")
+
+
+def test_supported_factor_on_a_value_of_an_unsupported_type() -> None:
+    graph, values = two_poses()
+    values.erase(X(1))
+    values.insert(X(1), gtsam.Cal3_S2())
+    message = r"factor 0 \(BetweenFactorPose3 on x0, x1\) needs a Pose3 at x1.* a value of a type that is not supported"
+    assert_refused(graph, values, message)
+    robust = gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(1.0), MODEL)
+    graph.replace(0, gtsam.BetweenFactorPose3(X(0), X(1), gtsam.Pose3(), robust))
+    with pytest.raises(InvalidGraphError, match=message):
+        certify(graph, values, on_unsupported="drop")
+
+
+def pulled_poses() -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Priors pull apart what a factor holds together."""
+    graph, values = two_poses()
+    for k, place in enumerate((0.0, 0.5)):
+        graph.add(gtsam.PriorFactorPose3(X(k), gtsam.Pose3(gtsam.Rot3(), np.array([place, 0, 0])), MODEL))
+    return graph, values
+
+
+def calibrated() -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """A camera that is calibrated as it looks at a point."""
+    graph, values = pulled_poses()
+    graph.add(
+        gtsam.GeneralSFMFactor2Cal3_S2(
+            np.array([330.0, 240]), gtsam.noiseModel.Unit.Create(2), X(0), 7, gtsam.symbol("k", 0)
+        )
+    )
+    graph.add(gtsam.PriorFactorCal3_S2(gtsam.symbol("k", 0), gtsam.Cal3_S2(), gtsam.noiseModel.Unit.Create(5)))
+    values.insert(7, np.array([0, 0, 5.0]))
+    values.insert(gtsam.symbol("k", 0), gtsam.Cal3_S2(500, 500, 0, 320, 240))
+    return graph, values
+
+
+def inertial(combined: bool) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Poses joined by an inertial factor too, with velocities and biases."""
+    bias = gtsam.imuBias.ConstantBias()
+    kind: Any = gtsam.PreintegrationCombinedParams if combined else gtsam.PreintegrationParams
+    parameters = kind.MakeSharedU(9.81)
+    parameters.setAccelerometerCovariance(1e-3 * np.eye(3))
+    parameters.setGyroscopeCovariance(1e-4 * np.eye(3))
+    parameters.setIntegrationCovariance(1e-6 * np.eye(3))
+    kind = gtsam.PreintegratedCombinedMeasurements if combined else gtsam.PreintegratedImuMeasurements
+    measured: Any = kind(parameters, bias)
+    for _ in range(10):
+        measured.integrateMeasurement(np.array([0.1, 0, 9.81]), np.array([0, 0, 0.1]), 0.1)
+    graph, values = pulled_poses()
+    if combined:
+        graph.add(gtsam.CombinedImuFactor(X(0), V(0), X(1), V(1), B(0), B(1), measured))
+        values.insert(B(1), bias)
     else:
-        assert_refused(graph, values, rf"factor 0 \(BetweenFactorPose3 on x0, x1\) needs a Pose3 at x1.*a {kind}")
+        graph.add(gtsam.ImuFactor(X(0), V(0), X(1), V(1), B(0), measured))
+    graph.add(gtsam.PriorFactorConstantBias(B(0), bias, gtsam.noiseModel.Isotropic.Sigma(6, 0.1)))
+    values.insert(B(0), bias)
+    for k in range(2):
+        values.insert(V(k), np.zeros(3))
+    return graph, values
 
 
-def test_value_of_an_unknown_type() -> None:
-    graph = gtsam.NonlinearFactorGraph()
-    graph.add(gtsam.PriorFactorCal3_S2(X(0), gtsam.Cal3_S2(), gtsam.noiseModel.Unit.Create(5)))
-    values = gtsam.Values()
-    values.insert(X(0), gtsam.Cal3_S2())
-    assert_refused(graph, values, "value of x0 has a type that cannot be lifted; supported are Rot2")
+@pytest.mark.parametrize("make", [calibrated, lambda: inertial(False), lambda: inertial(True)])
+def test_values_of_unsupported_types(make: Any) -> None:
+    """Listed with their factors, or dropped with them; the bound holds for GTSAM's own optimum."""
+    graph, values = make()
+    with pytest.raises(UnsupportedFactorError) as caught:
+        certify(graph, values)
+    unsupported = [o.index for o in caught.value.offenders]
+    assert unsupported == list(range(3, graph.size()))
+    message = str(caught.value)
+    for offender in caught.value.offenders:
+        assert f"1 x {offender.type_name}: no term is known for this factor type, and the value of" in message
+    assert "is of a type that is not supported (supported: Rot2" in message
+    assert 'on_unsupported="drop"' in message
+
+    best = problems.optimize(graph, values)
+    certificate = certify(graph, best, on_unsupported="drop")
+    assert certificate.cost == graph.error(best)
+    assert certificate.terms.counts()["DROPPED"] == len(unsupported)
+    kept = gtsam.NonlinearFactorGraph()
+    for k in range(3):
+        kept.add(graph.at(k))
+    needed = problems.to_values((key, best.atPose3(key)) for key in (X(0), X(1)))
+    alone = certify(kept, problems.optimize(kept, needed))
+    assert certificate.lower_bound <= alone.cost * (1 + 1e-12) <= graph.error(best) * (1 + 1e-9)
+    assert certificate.lower_bound > 0.9 * alone.lower_bound
+    assert "unsupported factor(s) dropped" in str(certificate)
+
+
+def test_keys_of_dropped_factors_are_left_out() -> None:
+    """No values of theirs, none in the lifted problem; an ordering may name them."""
+    graph, values = inertial(False)
+    relaxation = relax(graph, values, on_unsupported="drop")
+    assert relaxation.reading.layout.keys.tolist() == [X(0), X(1)]
+    assert relaxation.solve().recover().keys() == [X(0), X(1)]
+    ordering = gtsam.Ordering()
+    for key in values.keys():
+        ordering.push_back(key)
+    ordering.push_back(gtsam.symbol("z", 9))
+    relax(graph, values, on_unsupported="drop", ordering=ordering)
+    graph, values = two_poses()
+    graph.add(problems.distance_factor(X(1), 7, 1.0))
+    values.insert(7, gtsam.Pose3(gtsam.Rot3(), np.array([1.5, 0, 0])))
+    assert certify(graph, values, on_unsupported="drop").cost == graph.error(values)
+
+
+def test_all_factors_dropped() -> None:
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    graph.add(gtsam.PriorFactorCal3_S2(0, gtsam.Cal3_S2(1, 1, 0, 1, 0), gtsam.noiseModel.Unit.Create(5)))
+    values.insert(0, gtsam.Cal3_S2())
+    certificate = certify(graph, values, on_unsupported="drop")
+    assert (certificate.status.name, certificate.lower_bound) == ("INCONCLUSIVE", 0.0)
+    assert certificate.cost == graph.error(values) > 0
+    with pytest.raises(InvalidGraphError, match="all factors are hard constraints or were dropped"):
+        Qcqp.from_graph(graph, values, on_unsupported="drop")
+
+
+def test_dropped_factor_that_cannot_be_evaluated() -> None:
+    graph, values = inertial(False)
+    values.erase(B(0))
+    values.insert(B(0), gtsam.Pose3())
+    with pytest.raises(
+        InvalidGraphError, match=r"cost of factor 3 \(ImuFactor on .*\) cannot be evaluated at the values"
+    ):
+        certify(graph, values, on_unsupported="drop")
+
+
+def test_term_for_a_factor_with_a_value_of_an_unsupported_type() -> None:
+    """It may use the other keys; solve and refine would have to find all values, and say that they cannot."""
+    graph, values = calibrated()
+    graph.remove(graph.size() - 1)
+
+    def looks_ahead(factor: Any, values: gtsam.Values) -> Term:
+        return Term([Residual(weight=0.0, translation={7: 1.0, X(0): -1.0})], exactness=Exactness.LOWER_BOUND)
+
+    def uses_calibration(factor: Any, values: gtsam.Values) -> Term:
+        return Term([Residual(weight=0.0, translation={factor.keys()[2]: 1.0})])
+
+    register_term(gtsam.GeneralSFMFactor2Cal3_S2)(looks_ahead)
+    try:
+        graph.add(gtsam.PriorFactorPoint3(7, np.array([0, 0, 5.0]), gtsam.noiseModel.Unit.Create(3)))
+        assert 0 < certify(graph, values).lower_bound < graph.error(values)
+        with pytest.raises(
+            InvalidGraphError, match=r"search for the values of all keys.* k0 is of a type that is not supported"
+        ):
+            refine(graph, values)
+    finally:
+        unregister_term(looks_ahead)
+    register_term(gtsam.GeneralSFMFactor2Cal3_S2)(uses_calibration)
+    try:
+        with pytest.raises(InvalidTermError, match="term of factor 3 uses k0, whose type of value is not supported"):
+            certify(graph, values)
+    finally:
+        unregister_term(uses_calibration)
 
 
 def test_wrong_length_of_a_vector() -> None:

@@ -14,6 +14,7 @@ from gtsam_sdp import (
     Residual,
     SolveFailedError,
     Term,
+    UnsupportedFactorError,
     certify,
     refine,
     register_term,
@@ -257,8 +258,36 @@ def test_hard_values_without_a_start() -> None:
 def test_initial_values_are_asked_for() -> None:
     graph = gtsam.NonlinearFactorGraph()
     graph.add(gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(1), [4], lambda this, values, jacobians: np.zeros(1)))
-    with pytest.raises(InvalidGraphError, match=r"type of 4 .*Give initial values"):
+    with pytest.raises(
+        InvalidGraphError, match=r"type of 4 .*factor 0 \(CustomFactor on 4\) is not of a supported type.*give initial"
+    ):
         solve(graph)
+
+
+def test_types_of_keys_that_only_unsupported_factors_hold() -> None:
+    """The message is about the factors: with initial values they are not supported either."""
+    graph = gtsam.NonlinearFactorGraph()
+    graph.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), gtsam.noiseModel.Unit.Create(6)))
+    bias = gtsam.symbol("b", 0)
+    graph.add(gtsam.PriorFactorConstantBias(bias, gtsam.imuBias.ConstantBias(), gtsam.noiseModel.Unit.Create(6)))
+    message = r"b0 .*factor 1 \(PriorFactorConstantBias on b0\) is not of a supported type \(1 PriorFactorConstantBias"
+    with pytest.raises(InvalidGraphError, match=message):
+        solve(graph)
+    pixel = gtsam.noiseModel.Unit.Create(1)
+    graph.add(gtsam.BearingFactor2D(8, 9, gtsam.Rot2(), pixel))
+    with pytest.raises(UnsupportedFactorError, match=r"1 x BearingFactor2D: .*on 8, 9"):
+        solve(graph)
+
+    def nothing(factor: Any, values: gtsam.Values) -> Term:
+        return Term([])
+
+    register_term(gtsam.PriorFactorConstantBias)(nothing)
+    register_term(gtsam.BearingFactor2D)(nothing)
+    try:
+        with pytest.raises(InvalidGraphError, match=r"factor 1 \(.*\) does not tell it. Give initial values"):
+            solve(graph)
+    finally:
+        unregister_term(nothing)
 
 
 def test_hard_equalities_in_the_ladder() -> None:

@@ -84,6 +84,19 @@ def test_facts_in_the_notes_do_not_replace_the_next_step() -> None:
     assert "next: gtsam_sdp.refine" in shown(noted)
 
 
+def test_terms_are_counted_and_the_largest_named() -> None:
+    graph, truth = problems.localisation_chain(12)
+    terms = certify(graph, problems.optimize(graph, truth), tolerance=1e-12).terms
+    largest = terms.largest(1)[0]
+    text = shown(terms)
+    assert text.startswith(f"{len(terms)} factors: ")
+    for name, count in terms.type_counts().items():
+        assert f"{name}\n{count}\n" in text
+    assert f"{largest.index}\n{largest.type}\n{', '.join(largest.names)}\n" in text
+    exact = replace(terms, contribution=np.zeros(len(terms)))
+    assert "largest" not in shown(exact)
+
+
 def test_everything_is_escaped() -> None:
     graph, truth = problems.localisation_chain(12)
     certificate = certify(graph, problems.optimize(graph, truth), tolerance=1e-12)
@@ -92,6 +105,7 @@ def test_everything_is_escaped() -> None:
     changed: Certificate = replace(certificate, notes=(nasty,), method=nasty, terms=terms)
     assert "<b>" not in changed._repr_html_()
     assert shown(changed).count(nasty) >= 2
+    assert "<b>" not in terms._repr_html_()
 
 
 def test_solution_shows_its_stages(wrong: Any) -> None:

@@ -197,9 +197,8 @@ def _given_ordering(needed: set[int], layout: Layout, ordering: gtsam.Ordering) 
         )
     result = gtsam.Ordering()
     for key in keys:
-        number = int(np.searchsorted(layout.keys, np.uint64(key)))
-        if number in needed and layout.keys[number] == key:
-            result.push_back(number)
+        if key in layout and layout.number(key) in needed:
+            result.push_back(layout.number(key))
     if len(layout.keys) in needed:
         result.push_back(len(layout.keys))
     return result

@@ -20,7 +20,7 @@ import gtsam
 import numpy as np
 import scipy
 
-from gtsam_sdp import tables
+from gtsam_sdp import report, tables
 from gtsam_sdp.bound import Slack, VerifiedBound, prove_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.forms import variable_groups
@@ -88,6 +88,17 @@ class VectorQcqp:
     def violation(self, y: Array) -> float:
         """Largest violation of a constraint."""
         return max((abs(float(np.sum(y * (c.A @ y))) - c.b) for c in self.constraints), default=0.0)
+
+    @property
+    def constraint_count(self) -> int:
+        """How many constraints there are."""
+        return len(self.constraints)
+
+    def __str__(self) -> str:
+        return report.qcqp_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         return tables.qcqp_html(self)

@@ -179,4 +179,4 @@ adapter("VectorNormFactor3", ["Vector"], vector_length=3)(_length)
 adapter("QuadraticRangeFactor2", ["Vector", "Vector", "Rot2"], vector_length=2)(_quadratic)
 adapter("QuadraticRangeFactor3", ["Vector", "Vector", "Unit3"], vector_length=3)(_quadratic)
 for _name in ("CalibratedCamera", "CalibratedCameraPoint", "SimpleCamera", "SimpleCameraPoint"):
-    unsupported(f"RangeFactor{_name}", "values of cameras cannot be lifted; range from the pose instead")
+    unsupported(f"RangeFactor{_name}", "values of cameras are not supported; range from the pose instead")

@@ -192,7 +192,7 @@ def _constant_velocity(length: int) -> Callable[[FactorGroup, Lifting], Terms]:
     return build
 
 
-_NAV_STATE = "values of type NavState cannot be lifted; use poses, and GPSFactor or GPSFactorArm"
+_NAV_STATE = "values of type NavState are not supported; use poses, and GPSFactor or GPSFactorArm"
 _MOTION_OF_POSES = "it measures log maps of poses and body velocities, products that the lift does not hold"
 
 for _name in ("Point2", "Point3", "Vector"):

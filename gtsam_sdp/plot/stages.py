@@ -31,7 +31,12 @@ def plot_stages(solution: Solution, ax: Any = None) -> Any:
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: what is given has no stages.
     """
+    if not hasattr(solution, "stages"):
+        raise ValueError(f"plot_stages needs a Solution, of solve or refine, not {type(solution).__name__}.")
     ax = make_axes(ax)
     stages = solution.stages
     ends = np.cumsum([stage.seconds for stage in stages])

@@ -14,6 +14,7 @@ from gtsam_sdp.variables import Array, vector_at
 
 if TYPE_CHECKING:
     from gtsam_sdp.certificate import Certificate
+    from gtsam_sdp.ladder import Solution
 
 Share = Literal["cost", "gap"]
 
@@ -40,7 +41,7 @@ class _Edges(NamedTuple):
 def plot_trajectory(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
-    certificate: Certificate | None = None,
+    certificate: Certificate | Solution | None = None,
     *,
     by: Share = "cost",
     ax: Any = None,
@@ -50,25 +51,29 @@ def plot_trajectory(
     Args:
         graph: the graph.
         values: poses, points and vectors of it; what has no position is left out, velocities (keys v0, v1, ...) too.
-        certificate: of these values; None: all lines are grey.
+        certificate: of these values, or the solution that holds it; None: all lines are grey.
         by: "cost": share of the factor in the cost; "gap": what its term adds to the gap, as a share of the gap.
         ax: matplotlib axes; None: new ones, in space for 3D values. 3D values in plane axes are seen from above.
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: `by` is none of those listed, or the certificate is none, or of another graph.
     """
     if by not in ("cost", "gap"):
         raise ValueError(f'by must be "cost" or "gap", not {by!r}.')
+    judged = None if certificate is None else certificate_of(certificate, graph)
     keys, places = positions(values)
     ax = _trajectory_axes(ax, places.shape[1])
     places = places[:, : _dimension(ax)]
     edges = _edges(_factor_keys(graph), keys, places)
-    if certificate is None:
+    if judged is None:
         _draw_lines(ax, edges.lines, colors=FAINT, zorder=1)
     else:
-        share = _shares(certificate, graph.size(), by)
+        share = _shares(judged, graph.size(), by)
         _draw_shares(ax, edges, share, by)
-        ax.set_title(_summary(certificate, share, by))
+        ax.set_title(_summary(judged, share, by))
     _draw_places(ax, places, color="0.2")
     return _finish(ax, places)
 
@@ -129,6 +134,27 @@ def positions(values: gtsam.Values) -> tuple[Array, Array]:
         found |= {key: v for key, v in vectors.items() if len(v) == d}
     keys = np.array(sorted(found), dtype=np.uint64)
     return keys, np.array([found[int(k)] for k in keys]).reshape(-1, d or 2)
+
+
+def certificate_of(given: Certificate | Solution, graph: gtsam.NonlinearFactorGraph) -> Certificate:
+    """The certificate, a solution's own where one is given.
+
+    Raises:
+        ValueError: it is no certificate, or of another graph.
+    """
+    from gtsam_sdp.certificate import Certificate
+
+    certificate = getattr(given, "certificate", given)
+    if not isinstance(certificate, Certificate):
+        raise ValueError(f"certificate must be a Certificate or a Solution, not {type(given).__name__}.")
+    terms = certificate.terms
+    live = {k: tuple(keys) for k, keys in enumerate(_factor_keys(graph)) if keys}
+    if dict(zip(terms.index.tolist(), map(terms.keys, range(len(terms))), strict=True)) != live:
+        differs = "of other keys" if len(terms) == len(live) else f"{len(terms)}, this graph {len(live)}"
+        raise ValueError(
+            f"The certificate is of another graph: its factors are {differs}. Give the one of this graph and values."
+        )
+    return certificate
 
 
 def _vector(values: gtsam.Values, key: int) -> Array | None:

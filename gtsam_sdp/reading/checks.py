@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import gtsam
 import numpy as np
 
-from gtsam_sdp.errors import InvalidGraphError, SuspiciousInputWarning, format_factor, format_key
+from gtsam_sdp.errors import InvalidGraphError, SuspiciousInputWarning, format_key
 from gtsam_sdp.factors.registry import ADAPTERS, FactorGroup
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
 from gtsam_sdp.variables import Array, Layout
@@ -28,27 +30,10 @@ def check_types(graph: object, values: object) -> None:
         )
 
 
-def check_kinds(group: FactorGroup, layout: Layout) -> None:
-    """Raises InvalidGraphError where the values of factors' keys have another type or length."""
-    adapter = ADAPTERS[group.type_name]
-    kinds = np.array(layout.kinds)
-    dimension = adapter.vector_length or group.information.shape[1]
-    for slot, kind in enumerate(adapter.kinds):
-        wrong = np.flatnonzero(kinds[group.numbers[:, slot]] != kind)
-        if len(wrong):
-            k = wrong[0]
-            raise InvalidGraphError(
-                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a {kind} at "
-                f"{format_key(int(group.keys[k, slot]))}, where the values hold a {kinds[group.numbers[k, slot]]}."
-            )
-        lengths = layout.lengths[group.numbers[:, slot]]
-        wrong = np.flatnonzero(lengths != dimension) if kind == "Vector" else wrong
-        if len(wrong):
-            k = wrong[0]
-            raise InvalidGraphError(
-                f"{format_factor(int(group.index[k]), group.type_name, group.keys[k])} needs a vector of {dimension} "
-                f"numbers at {format_key(int(group.keys[k, slot]))}, where the values hold one of {lengths[k]}."
-            )
+def check_tolerance(tolerance: object) -> None:
+    """Raises ValueError for what is no positive number."""
+    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 < float(tolerance) < math.inf:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}.")
 
 
 def check_finite_values(layout: Layout, estimate: Array) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import gtsam
@@ -16,23 +15,29 @@ from gtsam_sdp.errors import (
     UnsupportedFactorError,
     UnsupportedNoiseError,
     format_factor,
-    format_key,
 )
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
 from gtsam_sdp.reading.checks import (
     check_finite_costs,
     check_finite_values,
-    check_kinds,
     check_types,
     on_manifold,
-    some_keys,
     warn_of_unit_noise,
 )
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
 from gtsam_sdp.reading.probing import Fit, Signature, Slots, fit_factors
+from gtsam_sdp.reading.values import (
+    OTHER,
+    Variables,
+    check_kinds,
+    check_lengths,
+    kept_variables,
+    read_variables,
+    unsupported_type,
+)
 from gtsam_sdp.terms import Term
-from gtsam_sdp.variables import KINDS, Array, Layout, Space, common_dimension, vector_at
+from gtsam_sdp.variables import KINDS, Array, Layout, Space, vector_at
 
 OnUnsupported = Literal["raise", "drop"]
 NO_TERM = "no term is known for this factor type"
@@ -69,6 +74,12 @@ class FactorTable:
     def keys(self, position: int) -> tuple[int, ...]:
         """Keys of the factor at a position in the table."""
         return tuple(self.flat_keys[self.starts[position] : self.starts[position + 1]].tolist())
+
+    def key_table(self, positions: Sequence[int]) -> Array:
+        """Keys of factors with equally many, (m, s)."""
+        starts = self.starts[list(positions)]
+        size = int(self.starts[positions[0] + 1]) - int(starts[0])
+        return self.flat_keys[starts[:, None] + np.arange(size)]
 
     def name(self, position: int) -> str:
         """`factor 12 (BetweenFactorPose3 on x3, x4)`."""
@@ -123,9 +134,9 @@ def read(
     if on_unsupported not in ("raise", "drop"):
         raise ValueError(f'on_unsupported must be "raise" or "drop", not {on_unsupported!r}.')
     table = _list_factors(graph)
-    keys, kinds, lengths = _variables(table, values)
-    sorted_factors = _sort_factors(table, values)
-    _fit_the_rest(table, values, sorted_factors, keys, kinds, lengths)
+    variables = read_variables(table, values)
+    sorted_factors = _sort_factors(table, values, variables)
+    _fit_the_rest(table, values, sorted_factors, variables)
     if on_unsupported == "drop":
         _check_droppable(table, sorted_factors.offenders)
     if sorted_factors.offenders and on_unsupported == "raise":
@@ -136,21 +147,23 @@ def read(
         or any(u.term.absolute for u in sorted_factors.user)
         or any(f.absolute for f in sorted_factors.fitted)
     )  # fmt: skip
-    layout = Layout.build(keys, kinds, lengths, world=absolute)
+    kept = kept_variables(table, variables, sorted_factors.offenders)
+    held = variables.select(kept)
+    layout = Layout.build(held.keys, held.kinds, held.lengths, world=absolute)
+    place = np.cumsum(kept) - 1
+    fitted = [replace(group, numbers=place[group.numbers]) for group in sorted_factors.fitted]
     groups = [_group(table, layout, members) for members in sorted_factors.soft]
     hard = [_group(table, layout, members, hard=True) for members in sorted_factors.hard]
     estimate = layout.lift(values)
     check_finite_values(layout, estimate)
     estimate = on_manifold(layout, estimate)
-    for group in [*groups, *hard]:
-        check_kinds(group, layout)
     warn_of_unit_noise(groups)
-    costs = np.fromiter((f.error(values) for f in table.factors), dtype=float)
+    costs = _factor_costs(table, values)
     if not at_any_values:
         check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
-        float(graph.error(values)), costs, on_unsupported == "drop", sorted_factors.fitted,
+        float(graph.error(values)), costs, on_unsupported == "drop", fitted,
     )  # fmt: skip
 
 
@@ -167,10 +180,23 @@ def reread(
     estimate = reading.layout.lift(values)
     check_finite_values(reading.layout, estimate)
     estimate = on_manifold(reading.layout, estimate)
-    costs = np.fromiter((f.error(values) for f in reading.table.factors), dtype=float)
+    costs = _factor_costs(reading.table, values)
     if not at_any_values:
         check_finite_costs(reading.table, costs)
     return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs)
+
+
+def _factor_costs(table: FactorTable, values: gtsam.Values) -> Array:
+    """Error of each factor, (f,)."""
+    costs, position = np.zeros(len(table.index)), 0
+    try:
+        for position, factor in enumerate(table.factors):
+            costs[position] = factor.error(values)
+    except RuntimeError as error:  # a dropped factor may need values of other types
+        raise InvalidGraphError(
+            f"The cost of {table.name(position)} cannot be evaluated at the values: {str(error).strip()}"
+        ) from error
+    return costs
 
 
 def _check_droppable(table: FactorTable, offenders: Sequence[Offender]) -> None:
@@ -205,66 +231,6 @@ def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
     )
 
 
-def _variables(table: FactorTable, values: gtsam.Values) -> tuple[Array, tuple[str, ...], Array]:
-    """Keys of the graph in increasing order, their kinds, and the lengths of vectors."""
-    keys = np.unique(table.flat_keys)
-    given = set(values.keys())
-    missing = [int(k) for k in keys.tolist() if k not in given]
-    if missing:
-        user = int(np.searchsorted(table.starts, np.flatnonzero(table.flat_keys == missing[0])[0], side="right")) - 1
-        raise InvalidGraphError(
-            f"The values hold nothing for {some_keys(missing)}, which {table.name(user)} needs. "
-            "Insert a value for every key of the graph, for example the result of the optimizer."
-        )
-    extra = sorted(given - set(keys.tolist()))
-    if extra:
-        raise InvalidGraphError(
-            f"No factor of the graph holds {some_keys(extra)}, which the values have. "
-            "Erase these keys from a copy of the values, or add the factors that were meant for them."
-        )
-    kinds, lengths = _kinds(keys.tolist(), values)
-    return keys, kinds, lengths
-
-
-def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
-    poses2 = set(gtsam.utilities.allPose2s(values).keys())
-    poses3 = set(gtsam.utilities.allPose3s(values).keys())
-    readers = {
-        "Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values), "Unit3": values.atUnit3,
-    }  # fmt: skip
-    order = list(readers)
-    kinds: list[str] = []
-    lengths: list[int] = []
-    for key in keys:
-        length = 0
-        if key in poses3:
-            kind = "Pose3"
-        elif key in poses2:
-            kind = "Pose2"
-        else:
-            kind, length = _probe_kind(key, readers, order)
-        kinds.append(kind)
-        lengths.append(length)
-    return tuple(kinds), np.array(lengths)
-
-
-def _probe_kind(key: int, readers: dict[str, Any], order: list[str]) -> tuple[str, int]:
-    """Kind and vector length of one value; the kind that fits is tried first for the next key."""
-    for kind in order:
-        try:
-            value = readers[kind](key)
-        except RuntimeError:
-            continue
-        if kind != order[0]:
-            order.remove(kind)
-            order.insert(0, kind)
-        return kind, np.size(value) if kind == "Vector" else 0
-    raise InvalidGraphError(
-        f"The value of {format_key(key)} has a type that cannot be lifted; "
-        f"supported are {', '.join(KINDS)} (points are vectors)."
-    )
-
-
 @dataclass(frozen=True)
 class Members:
     """Factors of one type with noise of one sort: positions in the table, and noise models."""
@@ -284,7 +250,7 @@ class _Sorted:
     fitted: list[FittedGroup]
 
 
-def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
+def _sort_factors(table: FactorTable, values: gtsam.Values, variables: Variables) -> _Sorted:
     """Positions in the table by (type, noise dimension), apart by what can be done with them."""
     by_type: dict[str, list[int]] = {}
     for position, name in enumerate(table.types):
@@ -294,8 +260,9 @@ def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
         if has_user_terms(name):
             members = _take_user_factors(table, values, name, members, result)
         adapter = ADAPTERS.get(name)
-        if adapter is not None:
-            _sort_by_noise(table, adapter, members, result)
+        if adapter is not None and members:
+            check_kinds(table, variables, adapter, members)
+            _sort_by_noise(table, variables, adapter, members, result)
             continue
         if name in UNSUPPORTED:
             result.offenders.extend(_offender(table, p, UNSUPPORTED[name]) for p in members)
@@ -305,18 +272,19 @@ def _sort_factors(table: FactorTable, values: gtsam.Values) -> _Sorted:
     return result
 
 
-def _fit_the_rest(
-    table: FactorTable, values: gtsam.Values, result: _Sorted, keys: Array, kinds: tuple[str, ...], lengths: Array
-) -> None:
+def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, variables: Variables) -> None:
     """Reads factors of unknown types by probing their errors; files the others as offenders."""
     by_signature: dict[Signature, list[int]] = {}
+    reasons: dict[str, str] = {}
     for position in result.unknown:
-        factor = table.factors[position]
-        if not isinstance(factor, gtsam.NoiseModelFactor):
-            result.offenders.append(_offender(table, position, NO_TERM))
+        factor, name = table.factors[position], table.types[position]
+        reason = unsupported_type(variables, table.keys(position))
+        if reason:  # one for each type, so that its factors are listed together
+            result.offenders.append(_offender(table, position, reasons.setdefault(name, f"{NO_TERM}, and {reason}")))
             continue
-        numbers = np.searchsorted(keys, np.array(table.keys(position), dtype=np.uint64))
-        if any(kinds[n] == "Unit3" for n in numbers):
+        numbers = variables.numbers(np.array(table.keys(position), dtype=np.uint64))
+        kinds = tuple(variables.kinds[n] for n in numbers)
+        if not isinstance(factor, gtsam.NoiseModelFactor) or "Unit3" in kinds:
             result.offenders.append(_offender(table, position, NO_TERM))
             continue
         verdict = judge_noise(factor.noiseModel())
@@ -324,24 +292,22 @@ def _fit_the_rest(
             reason = f"{NO_TERM}, and its noise is hard" if verdict == HARD else verdict
             result.offenders.append(_offender(table, position, reason))
             continue
-        signature = Signature(
-            tuple(kinds[n] for n in numbers), tuple(int(lengths[n]) for n in numbers), factor.noiseModel().dim()
-        )
-        by_signature.setdefault(signature, []).append(position)
+        lengths = tuple(int(variables.lengths[n]) for n in numbers)
+        by_signature.setdefault(Signature(kinds, lengths, factor.noiseModel().dim()), []).append(position)
     if by_signature:
-        space = Space(common_dimension(keys, kinds, lengths))
-        scale = _scale(values, keys, kinds, space)
+        space = Space(variables.dimension)
+        scale = _scale(values, variables, space)
         for signature, positions in by_signature.items():
             fit = fit_factors([table.factors[p] for p in positions], signature, space, scale)
             for place in np.flatnonzero(~fit.fits).tolist():
                 reason = f"{NO_TERM}, and {fit.reasons[place]}"
                 result.offenders.append(_offender(table, positions[place], reason))
-            result.fitted.extend(_fitted_groups(table, keys, positions, signature, space, fit))
+            result.fitted.extend(_fitted_groups(table, variables, positions, signature, space, fit))
     result.offenders.sort(key=lambda o: o.index)
 
 
 def _fitted_groups(
-    table: FactorTable, keys: Array, positions: list[int], signature: Signature, space: Space, fit: Fit
+    table: FactorTable, variables: Variables, positions: list[int], signature: Signature, space: Space, fit: Fit
 ) -> list[FittedGroup]:
     """Fits that are residual vectors, and those that are numbers only."""
     found = find_vectors(fit, Slots.build(signature, space), space, fit.fits)
@@ -353,12 +319,11 @@ def _fitted_groups(
             continue
         own = [positions[k] for k in at]
         models = NoiseModels.collect([table.factors[p].noiseModel() for p in own])
-        named = np.array([table.keys(p) for p in own], dtype=np.uint64)
         groups.append(
             FittedGroup(
                 type_names=[table.types[p] for p in own],
                 index=table.index[own],
-                numbers=np.searchsorted(keys, named),
+                numbers=variables.numbers(table.key_table(own)),
                 information=models.information(),
                 signature=signature,
                 space=space,
@@ -369,11 +334,11 @@ def _fitted_groups(
     return groups
 
 
-def _scale(values: gtsam.Values, keys: Array, kinds: tuple[str, ...], space: Space) -> float:
+def _scale(values: gtsam.Values, variables: Variables, space: Space) -> float:
     """Size of the positions in the values, 1 at least [m]."""
     sizes = [1.0]
-    for key, kind in zip(keys.tolist(), kinds, strict=True):
-        if KINDS[kind].translates:
+    for key, kind in zip(variables.keys.tolist(), variables.kinds, strict=True):
+        if kind != OTHER and KINDS[kind].translates:
             at = {"Pose2": values.atPose2, "Pose3": values.atPose3}.get(kind)
             position = vector_at(values, key) if at is None else at(key).translation()
             sizes.append(float(np.abs(position).max(initial=0.0)))
@@ -398,7 +363,9 @@ def _take_user_factors(
     return rest
 
 
-def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], result: _Sorted) -> None:
+def _sort_by_noise(
+    table: FactorTable, variables: Variables, adapter: Adapter, members: list[int], result: _Sorted
+) -> None:
     models = NoiseModels.collect([table.factors[p].noiseModel() for p in members])
     verdicts = [judge_noise(model) for model in models.distinct]
     dimensions = [0 if model is None else model.dim() for model in models.distinct]
@@ -410,6 +377,8 @@ def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], res
             match = np.array([sort == (verdict, dimension) for sort in zip(verdicts, dimensions, strict=True)])
             chosen = match[models.place]
         member = Members(adapter.type_name, positions[chosen], models.select(chosen))
+        if verdict in (None, HARD):
+            check_lengths(table, variables, adapter, member.positions.tolist(), dimension)
         if verdict is None:
             result.soft.append(member)
         elif verdict == HARD and adapter.fix is not None:
@@ -422,8 +391,7 @@ def _sort_by_noise(table: FactorTable, adapter: Adapter, members: list[int], res
 def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool = False) -> FactorGroup:
     places = members.positions.tolist()
     factors = [table.factors[p] for p in places]
-    size = int(table.starts[places[0] + 1] - table.starts[places[0]])
-    keys = table.flat_keys[table.starts[places][:, None] + np.arange(size)]
+    keys = table.key_table(places)
     dimension = members.models.distinct[members.models.place[0]].dim()
     information = np.zeros((len(places), dimension, dimension)) if hard else members.models.information()
     group = FactorGroup(
