@@ -69,11 +69,12 @@ class Solution:
             return "most of the gap is what the dropped factors cost, which count as 0 in the bound"
         if self.relaxation is None:
             return 'no relaxation on cliques was solved: try method="chordal", or more time'
-        if not self.relaxation.is_tight:
+        tight, count = self.relaxation.tight, len(self.relaxation.eigenvalue_ratios)
+        if tight < count:
             other = "" if self.relaxation.lift == "vector" else ': try lift="vector"'
             return (
-                f"{self.relaxation.tight} of {len(self.relaxation.eigenvalue_ratios)} cliques of the last relaxation are "
-                f"tight, so that the gap may be its own and the values optimal all the same{other}"
+                f"{tight} of {count} cliques of the last relaxation are tight, so that the gap may be its own "
+                f"and the values optimal all the same{other}"
             )
         return "the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
 
