@@ -50,6 +50,9 @@ _HOPELESS = 10.0
 
 _PATIENCE = 20
 
+_SHARE = 0.9
+"""Share of the time left that a global method gets: what it finds is to be optimised and certified."""
+
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
 
@@ -337,7 +340,8 @@ class Search:
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
         quadratic = Quadratic(qcqp)
-        climbed = climb(quadratic, Y, max_columns=columns, seconds=self.remaining, seed=self.options.seed)
+        seconds = _SHARE * self.remaining
+        climbed = climb(quadratic, Y, max_columns=columns, seconds=seconds, seed=self.options.seed)
         flat = rounded(qcqp, climbed.Y)
         bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
         values = self._completed(qcqp.unlift(flat))
@@ -376,7 +380,7 @@ class Search:
     def _solve_sdp(self, relaxation: Relaxation, name: str) -> SdpSolution | None:
         """Solves a relaxation and keeps its bound; None if it is too large or the solver found no point."""
         began = time.perf_counter()
-        limit = None if math.isinf(self.remaining) else max(self.remaining, 1e-3)
+        limit = None if math.isinf(self.remaining) else max(_SHARE * self.remaining, 1e-3)
         try:
             solution = relaxation.solve(self.options.backend, time_limit=limit)
         except (ProblemTooLargeError, SolveFailedError) as error:

@@ -132,9 +132,10 @@ def test_everything_is_dropped() -> None:
     graph, truth = problems.ring(2, 6)
     noise = gtsam.noiseModel.Robust.Create(HUBER, gtsam.noiseModel.Isotropic.Sigma(3, 0.1))
     robust = gtsam.NonlinearFactorGraph()
+    between: Any = gtsam.BetweenFactorPose2
     for k in range(graph.size()):
         edge: Any = graph.at(k)
-        robust.add(gtsam.BetweenFactorPose2(*edge.keys(), edge.measured(), noise))
+        robust.add(between(*edge.keys(), edge.measured(), noise))
     for method in ("auto", "staircase", "chordal"):
         solution = refine(robust, truth, method=method, on_unsupported="drop")
         assert solution.certificate.lower_bound == 0
@@ -145,8 +146,8 @@ def test_everything_is_dropped() -> None:
 
 def test_what_may_be_negative_is_not_dropped() -> None:
     graph, truth = problems.ring(2, 6)
-    model: Any = gtsam.noiseModel.Unit.Create(3)
-    graph.add(gtsam.LinearContainerFactor(gtsam.JacobianFactor(0, np.eye(3), np.ones(3), model), truth))
+    linear: Any = gtsam.JacobianFactor
+    graph.add(gtsam.LinearContainerFactor(linear(0, np.eye(3), np.ones(3), gtsam.noiseModel.Unit.Create(3)), truth))
     with pytest.raises(UnsupportedFactorError, match="cannot be dropped either"):
         refine(graph, truth, on_unsupported="drop")
     with pytest.raises(ValueError, match="on_unsupported must be"):
