@@ -6,61 +6,68 @@ import argparse
 import json
 import math
 import os
+import re
+import shlex
 import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import gtsam
-import numpy as np
-import scipy
 
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate
 from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
+from gtsam_sdp.files.info import describe, finite, info_text, key_types
 from gtsam_sdp.files.pyfg import write_pyfg
-from gtsam_sdp.ladder import Solution
+from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
+from gtsam_sdp.solution import Solution
 from gtsam_sdp.solve import solve
 
 CERTIFIED, NOT_CERTIFIED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-_RELATIVE_ERROR_TOLERANCE = 1e-10
-_MAX_ITERATIONS = 200
+_MAX_ITERATIONS = 50  # the public pose graphs whose optimum is found from the file's values take 4 to 10
+_MANY_ITERATIONS = 20
 _LONG_FILE = 500_000  # bytes: reading takes about a second from a few times this on
 _LONG_GRAPH = 2_000  # factors: optimising takes about a second from here on
 _SECONDS_BETWEEN_REPORTS = 5.0
 
-_EPILOG = """\
+_FORMATS = """\
 FILE is a graph of poses and landmarks in g2o, TORO or PyFG format (2D or 3D; PyFG has ranges too). NAME is a
 data set that ships with GTSAM, such as w100, w10000, pose3example-grid, victoria_park or goats_15.
-
-examples:
+"""
+_EXAMPLES = {
+    "certify": """\
   gtsam-sdp certify pose3example-grid              optimise, then prove how good the result is
   gtsam-sdp certify map.g2o --output best.g2o      and keep the optimised poses
   gtsam-sdp certify best.g2o --no-optimize         certify the values that a file holds
   gtsam-sdp certify map.g2o --cost chordal         the cost of SE-Sync instead of GTSAM's own
   gtsam-sdp certify map.g2o --tolerance 1e-6       ask for a gap of at most 0.0001%
   gtsam-sdp certify map.g2o --json | jq .certificate.relative_gap
+""",
+    "solve": """\
   gtsam-sdp solve map.g2o --output best.g2o        search for the best poses, from any start
   gtsam-sdp solve map.g2o --no-initial             and without looking at the file's own values
   gtsam-sdp solve victoria_park --no-initial       poses and landmarks, from no start
   gtsam-sdp solve goats_15.pyfg --output best.pyfg ranges to beacons; written in the format that was read
+""",
+    "info": """\
   gtsam-sdp info map.g2o                           what the file holds
+""",
+}
+_STATUS = "exit status: 0 certified (or info shown), 1 not certified, 2 bad input."
 
-exit status: 0 certified (or info shown), 1 not certified, 2 bad input.
-"""
 
-
-_DROP_IN_PYTHON = 'pass on_unsupported="drop"'
-_DROP_HERE = "pass --drop-unsupported"
+def _epilog(*commands: str) -> str:
+    examples = "".join(_EXAMPLES[command] for command in commands)
+    return f"{_FORMATS}\nexamples:\n{examples}\n{_STATUS}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
         with _warnings_as_lines():
             return _COMMANDS[arguments.command](arguments)
     except GtsamSdpError as error:
-        _tell(f"gtsam-sdp: error: {str(error).replace(_DROP_IN_PYTHON, _DROP_HERE)}")
+        _tell(f"gtsam-sdp: error: {_spoken_here(str(error), arguments)}")
         return BAD_INPUT
     except BrokenPipeError:  # the reader has seen enough, as in `gtsam-sdp certify w100 | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,15 +91,25 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gtsam-sdp",
         description="Is the solution of a pose graph the best there is? Optimises or searches, and proves a bound.",
-        epilog=_EPILOG,
+        epilog=_epilog(*_COMMANDS),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtsam-sdp {VERSION} (GTSAM {version('gtsam')})")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{certify,solve,info}")
-    formatted: dict[str, Any] = {"epilog": _EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
-    _add_certify_options(commands.add_parser("certify", help="optimise and certify a pose graph", **formatted))
-    _add_solve_options(commands.add_parser("solve", help="find and certify the best solution", **formatted))
-    _add_common_options(commands.add_parser("info", help="show what a pose graph holds", **formatted))
+    helps = {
+        "certify": "optimise and certify a pose graph",
+        "solve": "find and certify the best solution",
+        "info": "show what a pose graph holds",
+    }
+    for name, add_options in _OPTIONS.items():
+        add_options(
+            commands.add_parser(
+                name,
+                help=helps[name],
+                epilog=_epilog(name),
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     return parser
 
 
@@ -112,12 +129,14 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 def _add_certify_options(parser: argparse.ArgumentParser) -> None:
     _add_common_options(parser)
     _add_result_options(parser)
-    parser.add_argument(
-        "--drop-unsupported",
-        action="store_true",
-        help="count factors that cannot be certified as 0 in the bound (it stays valid) instead of refusing them",
-    )
     parser.add_argument("--no-optimize", action="store_true", help="certify the file's own values")
+    parser.add_argument(
+        "--max-iterations",
+        type=_count,
+        default=_MAX_ITERATIONS,
+        metavar="N",
+        help=f"at most so many of Levenberg-Marquardt (default: {_MAX_ITERATIONS})",
+    )
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -129,8 +148,14 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="how far to search (default: auto, as far as it is needed)",
     )
+    parser.add_argument(
+        "--lift",
+        choices=("auto", "gram", "vector"),
+        default="auto",
+        help="of the relaxation; vector is larger and can be tighter (default: auto, vector where noise asks for it)",
+    )
     parser.add_argument("--no-initial", action="store_true", help="do not start from the file's own values")
-    parser.add_argument("--time-limit", type=_positive, metavar="SECONDS", help="begin no further step after this time")
+    parser.add_argument("--time-limit", type=_positive, metavar="SECONDS", help="end the search after this time")
 
 
 def _add_result_options(parser: argparse.ArgumentParser) -> None:
@@ -147,6 +172,12 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the result and the measurements, in g2o format or, if it was read, in PyFG",
     )
+    parser.add_argument(
+        "--drop-unsupported",
+        action="store_true",
+        help="count factors that cannot be certified as 0 in the bound (it stays valid) instead of refusing them; "
+        "lines of a file that cannot be read are refused all the same",
+    )
     parser.add_argument("--verbose", action="store_true", help="show the steps on standard error")
 
 
@@ -161,16 +192,11 @@ def _positive(text: str) -> float:
     return number
 
 
-@dataclass(frozen=True)
-class Optimization:
-    """What an optimizer did: its result, costs before and after, and why it stopped."""
-
-    values: gtsam.Values
-    initial_cost: float
-    cost: float
-    iterations: int
-    converged: bool
-    seconds: float
+def _count(text: str) -> int:
+    """A positive whole number, for argparse."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return int(text)
 
 
 def run_certify(arguments: argparse.Namespace) -> int:
@@ -178,21 +204,21 @@ def run_certify(arguments: argparse.Namespace) -> int:
     file = _read(arguments)
     if arguments.output is not None:
         _check_output(arguments.output)
-    on_unsupported: OnUnsupported = "drop" if arguments.drop_unsupported else "raise"
-    _check_graph(file, on_unsupported)
-    optimization = None if arguments.no_optimize else _optimize(file, arguments.verbose)
+    _check_graph(file, _on_unsupported(arguments))
+    optimization = None if arguments.no_optimize else _optimise(file, arguments)
     values = optimization.values if optimization else _own_values(file)
     if not arguments.json:
-        _write(_certify_head(file, optimization))
+        _write(_certify_head(arguments, file, optimization))
     if file.graph.size() > _LONG_GRAPH:
         _tell("certifying ...")
     certificate = certify(
         file.graph,
         values,
         tolerance=arguments.tolerance,
-        on_unsupported=on_unsupported,
+        on_unsupported=_on_unsupported(arguments),
         verbose=arguments.verbose,
     )
+    certificate = replace(certificate, notes=tuple(_spoken_here(note, arguments) for note in certificate.notes))
     if arguments.output is not None:
         _write_result(arguments.output, file, values)
     _write(_certify_json(file, optimization, certificate) if arguments.json else str(certificate))
@@ -204,19 +230,21 @@ def run_solve(arguments: argparse.Namespace) -> int:
     file = _read(arguments)
     if arguments.output is not None:
         _check_output(arguments.output)
-    _check_graph(file, "raise")
+    _check_graph(file, _on_unsupported(arguments))
     solution = solve(
         file.graph,
         None if arguments.no_initial or not file.has_values else file.initial,
         method=arguments.method,
+        lift=arguments.lift,
         tolerance=arguments.tolerance,
         time_limit=arguments.time_limit,
+        on_unsupported=_on_unsupported(arguments),
         verbose=arguments.verbose or file.graph.size() > _LONG_GRAPH,
     )
     if arguments.output is not None:
         _write_result(arguments.output, file, solution.values)
     head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
-    _write(_solve_json(file, solution) if arguments.json else f"{head}\n{solution}")
+    _write(_solve_json(file, solution) if arguments.json else _spoken_here(f"{head}\n{solution}", arguments))
     return CERTIFIED if solution.certificate else NOT_CERTIFIED
 
 
@@ -232,8 +260,8 @@ def _solve_json(file: PoseGraphFile, solution: Solution) -> str:
             {
                 "name": stage.name,
                 "seconds": stage.seconds,
-                "cost": _finite(stage.cost),
-                "lower_bound": _finite(stage.lower_bound),
+                "cost": finite(stage.cost),
+                "lower_bound": finite(stage.lower_bound),
                 "note": stage.note,
             }
             for stage in solution.stages
@@ -246,11 +274,12 @@ def _solve_json(file: PoseGraphFile, solution: Solution) -> str:
 def run_info(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp info`: what a pose graph holds."""
     facts = describe(_read(arguments))
-    _write(json.dumps(facts, indent=2, allow_nan=False) if arguments.json else _info_text(facts))
+    _write(json.dumps(facts, indent=2, allow_nan=False) if arguments.json else info_text(facts))
     return 0
 
 
 _COMMANDS = {"certify": run_certify, "solve": run_solve, "info": run_info}
+_OPTIONS = {"certify": _add_certify_options, "solve": _add_solve_options, "info": _add_common_options}
 
 
 def _read(arguments: argparse.Namespace) -> PoseGraphFile:
@@ -258,6 +287,20 @@ def _read(arguments: argparse.Namespace) -> PoseGraphFile:
     if path.stat().st_size > _LONG_FILE:
         _tell(f"reading {path} ...")
     return read_pose_graph(path, cost=arguments.cost)
+
+
+def _spoken_here(text: str, arguments: argparse.Namespace) -> str:
+    """A text whose advice is for Python, for the command line."""
+    text = re.sub(r'\b(method|lift)="(\w+)"', r"--\1 \2", text)
+    return text.replace('on_unsupported="drop"', "--drop-unsupported").replace("gtsam_sdp.refine", _solve(arguments))
+
+
+def _solve(arguments: argparse.Namespace) -> str:
+    return f"`gtsam-sdp solve {shlex.quote(arguments.file)}`"
+
+
+def _on_unsupported(arguments: argparse.Namespace) -> OnUnsupported:
+    return "drop" if arguments.drop_unsupported else "raise"
 
 
 def _own_values(file: PoseGraphFile) -> gtsam.Values:
@@ -277,7 +320,7 @@ def _write_result(path: Path, file: PoseGraphFile, values: gtsam.Values) -> None
     if file.pyfg:
         write_pyfg(path, file.pyfg, values)
     else:
-        write_g2o(path, file.measured, values)
+        write_g2o(path, file.measured, values, file.fixed)
 
 
 def _check_graph(file: PoseGraphFile, on_unsupported: OnUnsupported) -> None:
@@ -287,37 +330,36 @@ def _check_graph(file: PoseGraphFile, on_unsupported: OnUnsupported) -> None:
         read(file.graph, file.initial, on_unsupported)
 
 
-def _optimize(file: PoseGraphFile, verbose: bool) -> Optimization:
-    """Levenberg-Marquardt as `optimize()` runs it, step by step: progress can be shown, and Ctrl-C works."""
-    parameters = gtsam.LevenbergMarquardtParams()
-    parameters.setRelativeErrorTol(_RELATIVE_ERROR_TOLERANCE)
-    parameters.setAbsoluteErrorTol(0.0)
-    parameters.setMaxIterations(_MAX_ITERATIONS)
+def _optimise(file: PoseGraphFile, arguments: argparse.Namespace) -> Optimization:
+    """Levenberg-Marquardt from the file's values; tells how far it is."""
     if file.graph.size() > _LONG_GRAPH:
         _tell(f"optimising {file.initial.size()} poses and {file.graph.size()} factors with Levenberg-Marquardt ...")
-    start = reported = time.perf_counter()
-    optimizer = gtsam.LevenbergMarquardtOptimizer(file.graph, file.initial, parameters)
-    initial_cost = cost = optimizer.error()
-    converged = cost == 0
-    while not converged and optimizer.iterations() < _MAX_ITERATIONS and math.isfinite(cost):
-        _step(optimizer, file)
-        before, cost = cost, optimizer.error()
-        converged = before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0
-        if verbose or time.perf_counter() - reported > _SECONDS_BETWEEN_REPORTS:
+    reported, hinted = time.perf_counter(), False
+
+    def tell(iterations: int, cost: float) -> bool:
+        nonlocal reported, hinted
+        if arguments.verbose or time.perf_counter() - reported > _SECONDS_BETWEEN_REPORTS:
             reported = time.perf_counter()
-            _tell(f"  iteration {optimizer.iterations()}: cost {cost:.10g}")
-    seconds = time.perf_counter() - start
-    return Optimization(optimizer.values(), initial_cost, cost, optimizer.iterations(), converged, seconds)
+            _tell(f"  iteration {iterations}: cost {cost:.10g}")
+            if iterations >= _MANY_ITERATIONS and not hinted:
+                hinted = True
+                _tell(f"  {_slow(iterations, arguments)}; it ends after {arguments.max_iterations} iterations")
+        return True
 
-
-def _step(optimizer: gtsam.LevenbergMarquardtOptimizer, file: PoseGraphFile) -> None:
     try:
-        optimizer.iterate()
+        return optimise(file.graph, file.initial, max_iterations=arguments.max_iterations, go_on=tell)
     except RuntimeError as error:
         raise InvalidGraphError(f"GTSAM cannot optimise {file.path}: {error}") from error
 
 
-def _certify_head(file: PoseGraphFile, optimization: Optimization | None) -> str:
+def _slow(iterations: int, arguments: argparse.Namespace) -> str:
+    return (
+        f"Levenberg-Marquardt from this start has not converged after {iterations} iterations: "
+        f"{_solve(arguments)} starts from the chordal initialisation"
+    )
+
+
+def _certify_head(arguments: argparse.Namespace, file: PoseGraphFile, optimization: Optimization | None) -> str:
     """Where the values come from."""
     lines = [
         f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D",
@@ -331,7 +373,7 @@ def _certify_head(file: PoseGraphFile, optimization: Optimization | None) -> str
     )
     lines.append(f"  optimised     {what}")
     if not optimization.converged:
-        lines.append(f"  note: stopped at the limit of {_MAX_ITERATIONS} iterations, not converged")
+        lines.append(f"  note: {_slow(optimization.iterations, arguments)}; --max-iterations lets it go on")
     return "\n".join(lines)
 
 
@@ -351,73 +393,13 @@ def _certify_json(file: PoseGraphFile, optimization: Optimization | None, certif
     }
     if optimization is not None:
         facts["optimization"] = {
-            "initial_cost": _finite(optimization.initial_cost),
-            "cost": _finite(optimization.cost),
+            "initial_cost": finite(optimization.initial_cost),
+            "cost": finite(optimization.cost),
             "iterations": optimization.iterations,
             "converged": optimization.converged,
             "seconds": optimization.seconds,
         }
     return json.dumps(facts, indent=2, allow_nan=False)
-
-
-def describe(file: PoseGraphFile) -> dict[str, Any]:
-    """What a pose graph holds, as plain types."""
-    factors: list[Any] = [file.graph.at(k) for k in range(file.graph.size())]
-    return {
-        "file": str(file.path),
-        "dimension": file.dimension,
-        "keys": key_types(file),
-        "factors": dict(Counter(type(factor).__name__ for factor in factors)),
-        "noise": dict(Counter(type(factor.noiseModel()).__name__ for factor in factors)),
-        "components": count_components([factor.keys() for factor in factors]),
-        "has_values": file.has_values,
-        "start": file.start,
-        "cost_at_start": _finite(file.graph.error(file.initial)),
-    }
-
-
-def key_types(file: PoseGraphFile) -> dict[str, int]:
-    """Number of values by type."""
-    values = file.initial
-    counts = {
-        "Pose2": gtsam.utilities.allPose2s(values).size(),
-        "Pose3": gtsam.utilities.allPose3s(values).size(),
-    }
-    counts["landmarks"] = values.size() - sum(counts.values())
-    return {name: count for name, count in counts.items() if count}
-
-
-def count_components(keys: list[list[int]]) -> int:
-    """Number of connected components of a graph whose factors join these keys."""
-    from scipy.sparse.csgraph import connected_components
-
-    names, places = np.unique(np.array([key for each in keys for key in each], dtype=np.uint64), return_inverse=True)
-    rows = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
-    size = len(keys) + len(names)  # factors, then variables
-    joins = scipy.sparse.coo_array((np.ones(len(rows)), (rows, len(keys) + places)), shape=(size, size))
-    return int(connected_components(joins, directed=False)[0])
-
-
-def _info_text(facts: dict[str, Any]) -> str:
-    def counted(counts: dict[str, int]) -> str:
-        return ", ".join(f"{count} {name}" for name, count in counts.items())
-
-    cost = facts["cost_at_start"]
-    rows = {
-        "dimension": f"{facts['dimension']}D",
-        "keys": counted(facts["keys"]),
-        "factors": counted(facts["factors"]),
-        "noise": counted(facts["noise"]),
-        "components": str(facts["components"]),
-        "start": facts["start"],
-        "cost there": "not finite" if cost is None else f"{cost:.10g}",
-    }
-    return "\n".join([facts["file"], *(f"  {name:<13} {text}" for name, text in rows.items())])
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinity."""
-    return number if math.isfinite(number) else None
 
 
 def _write(text: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning, format_key
 from gtsam_sdp.files.g2o import PoseLines, read_pose_lines
-from gtsam_sdp.files.odometry import insert_point, place_landmarks, spanning_tree_values
+from gtsam_sdp.files.odometry import add_poses, insert_point, place_landmarks
 from gtsam_sdp.files.pyfg import PyfgGraph, looks_like_pyfg, read_pyfg
 from gtsam_sdp.files.writing import write_g2o
 from gtsam_sdp.variables import Array
@@ -47,6 +47,7 @@ class PoseGraphFile:
         has_values: the initial values are the file's.
         measured: GTSAM's own factors of the file; `graph` itself unless the cost is chordal.
         pyfg: what a file in PyFG format holds, None for others.
+        fixed: numbers of the vertices in FIX lines, which change nothing here.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class PoseGraphFile:
     has_values: bool
     measured: gtsam.NonlinearFactorGraph
     pyfg: PyfgGraph | None = None
+    fixed: tuple[int, ...] = ()
 
 
 def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
@@ -117,6 +119,8 @@ def _warn_of_unused(file: PyfgGraph, path: str | Path) -> None:
 
 def find_dataset(name: str) -> Path:
     """Path of a file, or of a data set that ships with GTSAM by its name (`w100`, `pose3example-grid`)."""
+    if not str(name).strip():
+        raise DatasetError("The path is empty: give that of a g2o file, or a name such as w100.")
     path = _as_path(name)
     if path.exists():
         return path
@@ -173,10 +177,27 @@ def _warn(message: str) -> None:
     warnings.warn(message, SuspiciousInputWarning, stacklevel=5)
 
 
+def _warn_of_missing_vertices(lines: PoseLines) -> None:
+    """A vertex without a line, where others have one, may be a wrong number in an edge."""
+    poses = [(key, line) for line, ids in zip(lines.places, lines.ids, strict=True) for key in ids]
+    poses += [(sighting.pose, sighting.line) for sighting in lines.sightings]
+    points = [(sighting.landmark, sighting.line) for sighting in lines.sightings]
+    for seen, given in ((poses, lines.vertices), (points, lines.points)):
+        missing = [(key, line) for key, line in seen if given and key not in given]
+        if missing:
+            key, line = missing[0]
+            _warn(
+                f"{lines.path}, line {line}: vertex {format_key(key)} has no VERTEX line, where others have one "
+                f"({len(dict(missing))} such). If the number is wrong, correct it; else its value follows from the "
+                "measurements."
+            )
+
+
 def _warn_of_left_out_lines(lines: PoseLines) -> None:
-    fixed = {key for words in lines.left_out if words[0] == "FIX" for key in words[1:]}
-    if len(fixed) > 1:
-        _warn(f"{lines.path}: FIX lines hold {len(fixed)} vertices; they are left out, and all vertices are free.")
+    if len(lines.fixed) > 1:
+        _warn(
+            f"{lines.path}: FIX lines hold {len(lines.fixed)} vertices; they are left out, and all vertices are free."
+        )
     equal = sum(words[0] == "EQUIV" for words in lines.left_out)
     if equal:
         _warn(f"{lines.path}: {equal} EQUIV lines are left out, as GTSAM does.")
@@ -334,6 +355,22 @@ def _with_start(
             start = f"values of the file, landmarks where they are first seen ({lack})"
         else:
             start = f"odometry along a spanning tree ({lack})"
-            initial = spanning_tree_values(lines.ids, _measurements(measured)[: len(lines.ids)])
+            if needed & lines.vertices:
+                start = f"values of the file, the others where edges from these lead ({lack})"
+            for key in missing & set(initial.keys()):  # in 2D GTSAM chains edges in the order of the file
+                initial.erase(key)
+            add_poses(initial, lines.ids, _measurements(measured)[: len(lines.ids)])
+        if not lines.landmarks:
+            _warn_of_missing_vertices(lines)
         place_landmarks(initial, lines.sightings)
-    return PoseGraphFile(lines.path, lines.dimension, graph, initial, start, has_values, measured)
+    fixed = _fixed_vertices(lines, needed)
+    return PoseGraphFile(lines.path, lines.dimension, graph, initial, start, has_values, measured, fixed=fixed)
+
+
+def _fixed_vertices(lines: PoseLines, keys: set[int]) -> tuple[int, ...]:
+    """Numbers of the FIX lines; warns of those that are no vertex of the graph."""
+    numbers = {str(number): number for key in keys for number in (key, key % 2**56)}
+    absent = [word for word in lines.fixed if word not in numbers]
+    if absent:
+        _warn(f"{lines.path}: FIX {absent[0][:40]} names a vertex that no edge of the file has; it is left out.")
+    return tuple(numbers[word] for word in lines.fixed if word in numbers)

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Literal
 
 import gtsam
 import numpy as np
 
-from gtsam_sdp import tables
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
-from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
-from gtsam_sdp.certificate import Certificate, CertificateStatus, finite_or_none
-from gtsam_sdp.certify import ADVICE, Clock, certify_reading
+from gtsam_sdp.bound import closed_form_multipliers, verify_bound
+from gtsam_sdp.certificate import Certificate
+from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError, format_key
 from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.local import optimise
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.multilateration import placed_by_ranges
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.reading.checks import check_tolerance
-from gtsam_sdp.reading.graph import Reading, read, reread
+from gtsam_sdp.reading.checks import check_tolerance, some_keys
+from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
-from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
+from gtsam_sdp.solution import SAME_COST, Proof, Solution, Stage, with_bound
+from gtsam_sdp.start import ChordalStart, keys_without_terms, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 from gtsam_sdp.variables import Array
@@ -45,145 +45,16 @@ _DESCENT = 3e-7
 _ROUGH_DESCENT = 1e-4
 """The same where the graph itself is optimised afterwards."""
 
-_SAME_COST = 1e-9
-"""Values that are lower by a smaller share than this are not certified once more."""
+_HOPELESS = 10.0
+"""A local optimisation that is at so many times the best cost after `_PATIENCE` iterations is given up."""
+
+_PATIENCE = 20
+
+_SHARE = 0.9
+"""Share of the time left that a global method gets: what it finds is to be optimised and certified."""
 
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of a solve: what was done, how long it took, and what was known after it.
-
-    Attributes:
-        name: the step.
-        seconds: its time.
-        cost: of the values that it found, infinite if it found none.
-        lower_bound: that it verified, minus infinity if it verified none.
-        note: how it ended.
-    """
-
-    name: str
-    seconds: float
-    cost: float
-    lower_bound: float
-    note: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stage as plain types; None where cost or bound is not known."""
-        return {
-            "name": self.name,
-            "seconds": float(self.seconds),
-            "cost": finite_or_none(self.cost),
-            "lower_bound": finite_or_none(self.lower_bound),
-            "note": self.note,
-        }
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The best values that were found, and what is proven about them.
-
-    Attributes:
-        values: the best values.
-        cost: graph.error(values).
-        certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
-        stages: the steps, in order.
-        improvement: how much lower the cost is than that of the values given; 0 if none were.
-        relaxation: the last relaxation that was solved, None if none was needed.
-    """
-
-    values: gtsam.Values
-    cost: float
-    certificate: Certificate
-    method: str
-    stages: tuple[Stage, ...]
-    improvement: float
-    relaxation: SdpSolution | None
-
-    @property
-    def advice(self) -> str:
-        """Why the values are not certified, and what to try; empty if they are."""
-        if self.certificate:
-            return ""
-        if self.relaxation is None:
-            return 'no relaxation on cliques was solved: try method="chordal", or more time'
-        if not self.relaxation.is_tight:
-            return (
-                "the relaxation is not tight here, so that the gap may be its own and the values optimal all the same: "
-                'try lift="vector"'
-            )
-        return "the relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
-
-    def __str__(self) -> str:
-        gain = f", {self.improvement:.6g} below the values given" if self.improvement else ""
-        lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
-        for stage in self.stages:
-            cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
-            bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
-            lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
-        lines += [f"  {self.advice}"] if self.advice else []
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.solution_html(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The certificate, how the values were found, and the stages, as plain types.
-
-        The values themselves are not in it: save poses with `gtsam.writeG2o(graph, solution.values, path)`, or all
-        values with pickle.
-        """
-        return {
-            "method": self.method,
-            "improvement": float(self.improvement),
-            "stages": [stage.to_dict() for stage in self.stages],
-            "certificate": self.certificate.to_dict(),
-        }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A verified lower bound, what it took, and how it was found."""
-
-    lower_bound: float
-    shift: float
-    rounding: float
-    method: str
-
-    @classmethod
-    def of(cls, bound: VerifiedBound, method: str) -> Proof:
-        """What a verified bound proves of a sum of squares."""
-        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method)
-
-
-def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
-    """A certificate with a better verified lower bound of the same graph."""
-    if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
-        return certificate
-    lower_bound = min(proof.lower_bound, certificate.cost)
-    gap = certificate.cost - lower_bound
-    relative_gap = gap / certificate.cost
-    certified = relative_gap <= certificate.tolerance
-    return replace(
-        certificate,
-        status=CertificateStatus.CERTIFIED if certified else CertificateStatus.BOUNDED,
-        lower_bound=lower_bound,
-        gap=gap,
-        relative_gap=relative_gap,
-        method=proof.method,
-        shift=proof.shift,
-        rounding=proof.rounding,
-        notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
-    )
 
 
 @dataclass(frozen=True)
@@ -197,6 +68,7 @@ class Options:
     tolerance: float
     time_limit: float | None
     seed: int
+    on_unsupported: OnUnsupported = "raise"
 
     def __post_init__(self) -> None:
         if self.method not in ("auto", "local", "staircase", "chordal"):
@@ -225,6 +97,7 @@ class Search:
     relaxation: SdpSolution | None = None
     reading: Reading | None = None
     exact_terms: Sequence[Terms] | None = None
+    given: gtsam.Values | None = None
 
     @property
     def best(self) -> Certificate:
@@ -266,8 +139,11 @@ class Search:
         self._keep(Proof(certificate.lower_bound, certificate.shift, certificate.rounding, certificate.method))
         if method == "given":
             self.given_cost = certificate.cost
-        if self.certificate is None or certificate.cost < self.certificate.cost:
-            self.values, self.certificate, self.method = values, certificate, method
+        known = math.inf if self.certificate is None else self.certificate.cost
+        if self.certificate is None or certificate.cost < known:
+            self.values, self.certificate = values, certificate
+        if not self.method or certificate.cost < known * (1 - SAME_COST):
+            self.method = method
 
     def optimise(self, start: gtsam.Values, name: str, method: str) -> None:
         """Optimises the user's graph with GTSAM, and judges the result if it is news."""
@@ -278,15 +154,28 @@ class Search:
         cost = self.graph.error(start)
         if method == "local" and math.isnan(self.given_cost):
             self.given_cost = cost
-        found, note = _optimise(self.graph, start)
+        found, note = self._local_optimum(start)
         found_cost = self.graph.error(found)
         self._record(name, began, found_cost, -math.inf, f"from {cost:.6g}{note}")
         is_known = self.certificate is not None and not self.far_from_optimum
-        if not is_known or found_cost < self.best.cost * (1 - _SAME_COST):
+        if not is_known or found_cost < self.best.cost * (1 - SAME_COST):
             self.judge(found, "certify", method)
+
+    def _local_optimum(self, start: gtsam.Values) -> tuple[gtsam.Values, str]:
+        """Where Levenberg-Marquardt ends, and why if it did not converge; the start itself where it fails."""
+        hopeless = math.inf if self.certificate is None else _HOPELESS * self.certificate.cost
+        ends = time.perf_counter() + self.remaining
+        try:
+            found = optimise(self.graph, start, ends=ends, go_on=lambda n, cost: n < _PATIENCE or cost <= hopeless)
+        except (RuntimeError, ValueError) as error:  # GTSAM throws both
+            return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
+        if not np.isfinite(found.cost):
+            return start, "; the optimizer diverged"
+        return found.values, "" if found.converged else f", stopped after {found.iterations} iterations"
 
     def solve(self, initial: gtsam.Values | None) -> Solution:
         """The whole ladder, from values or none."""
+        self.given = initial
         for start in self._starts(initial):
             if self.certificate is None or (not self.best and self.remaining > 0):
                 start()
@@ -294,6 +183,7 @@ class Search:
 
     def refine(self, values: gtsam.Values) -> Solution:
         """The whole ladder, as far as the values given are not good enough."""
+        self.given = values
         self.judge(values, "certify", "given")
         if self.far_from_optimum:
             self.optimise(values, "optimise", "local")
@@ -322,7 +212,7 @@ class Search:
         if self.exact_terms and start.quadratic is not None:
             cost = start.quadratic.qcqp.cost(start.Y)
         else:
-            cost = float(self.graph.error(start.values(start.Y)))
+            cost = float(self.graph.error(self._completed(start.values(start.Y))))
         self._record("chordal initialisation", began, cost, -math.inf, "")
         return start, cost
 
@@ -330,14 +220,36 @@ class Search:
         """Optimises from the chordal initialisation: in the lifted problem, and the graph itself where they differ."""
         start, cost = self._initialisation
         began = time.perf_counter()
-        values = start.values(self._descend(start.quadratic, start.Y))
+        values = self._completed(start.values(self._descend(start.quadratic, start.Y)))
         descended = self.graph.error(values)
         self._record("descent", began, descended, -math.inf, f"from {cost:.6g}")
         if self.exact_terms:
             self.judge(values, "certify", "chordal initialisation")
         if not self.exact_terms or self.far_from_optimum:
-            values = values if descended <= cost else start.values(start.Y)
+            values = values if descended <= cost else self._completed(start.values(start.Y))
             self.optimise(values, "optimise", "chordal initialisation")
+
+    def _completed(self, values: gtsam.Values) -> gtsam.Values:
+        """Values from the lifted problem; for keys that it does not have, because no term is about them, those known.
+
+        Raises:
+            InvalidGraphError: none are known.
+        """
+        assert self.reading is not None
+        missing = keys_without_terms(self.reading)
+        if not missing:
+            return values
+        known = self.given if self.values is None else self.values
+        if known is None:
+            raise InvalidGraphError(
+                f"Only dropped factors hold {some_keys(missing)}, so that nothing tells where to start. "
+                "Give initial values."
+            )
+        kept = gtsam.Values(known)
+        for key in set(values.keys()).difference(missing):
+            kept.erase(key)
+        values.update(kept)
+        return values
 
     def _descend(self, quadratic: Quadratic | None, Y: Array) -> Array:
         """A local minimum of the lifted cost."""
@@ -352,6 +264,8 @@ class Search:
             if not self.best and self.remaining > 0:
                 rung()
         certificate = self.best
+        notes = tuple(note for note in certificate.notes if "gtsam_sdp.refine" not in note)  # that is what was done
+        certificate = replace(certificate, notes=notes)
         assert self.values is not None
         gain = self.given_cost - certificate.cost
         return Solution(
@@ -385,7 +299,7 @@ class Search:
     def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values; its factors are read once."""
         if self.reading is None:
-            self.reading = read(self.graph, values, "raise", at_any_values=at_any_values)
+            self.reading = read(self.graph, values, self.options.on_unsupported, at_any_values=at_any_values)
             _check_all_are_found(self.reading, values)
         else:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
@@ -398,11 +312,11 @@ class Search:
         return reading, self._terms(reading, at_measurements=at_measurements)
 
     def _terms(self, reading: Reading, *, at_measurements: bool) -> Sequence[Terms]:
-        """The terms of the graph; those that do not depend on the values are built once."""
+        """The terms of the graph; if they are its cost and do not depend on the values they are built once."""
         if self.exact_terms is not None:
             return self.exact_terms
         terms = build_terms(reading, at_measurements=at_measurements)
-        if not reading.user_factors and are_exact(terms):
+        if not reading.user_factors and not reading.dropped and are_exact(terms):
             self.exact_terms = terms
         return terms
 
@@ -426,10 +340,11 @@ class Search:
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
         quadratic = Quadratic(qcqp)
-        climbed = climb(quadratic, Y, max_columns=columns, seconds=self.remaining, seed=self.options.seed)
+        seconds = _SHARE * self.remaining
+        climbed = climb(quadratic, Y, max_columns=columns, seconds=seconds, seed=self.options.seed)
         flat = rounded(qcqp, climbed.Y)
         bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
-        values = qcqp.unlift(flat)
+        values = self._completed(qcqp.unlift(flat))
         note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
         self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
         self._keep(Proof.of(bound, "staircase"))
@@ -446,7 +361,7 @@ class Search:
         if solution is None:
             return
         terms = relaxation.lift.terms
-        self.optimise(self._placed(solution.recover(), terms), "optimise", "chordal")
+        self.optimise(self._placed(self._completed(solution.recover()), terms), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return
         self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
@@ -456,7 +371,7 @@ class Search:
         if all(batch.distances is None for batch in terms):
             return values
         reading = self._read(values, at_any_values=True)
-        placed = reading.layout.unlift(placed_by_ranges(reading, terms, reading.estimate))
+        placed = self._completed(reading.layout.unlift(placed_by_ranges(reading, terms, reading.estimate)))
         return placed if self.graph.error(placed) < self.graph.error(values) else values
 
     def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
@@ -465,7 +380,7 @@ class Search:
     def _solve_sdp(self, relaxation: Relaxation, name: str) -> SdpSolution | None:
         """Solves a relaxation and keeps its bound; None if it is too large or the solver found no point."""
         began = time.perf_counter()
-        limit = None if math.isinf(self.remaining) else max(self.remaining, 1e-3)
+        limit = None if math.isinf(self.remaining) else max(_SHARE * self.remaining, 1e-3)
         try:
             solution = relaxation.solve(self.options.backend, time_limit=limit)
         except (ProblemTooLargeError, SolveFailedError) as error:
@@ -473,7 +388,8 @@ class Search:
                 raise
             self._record(name, began, math.inf, -math.inf, str(error).split(". ")[0])
             return None
-        self._record(name, began, self.graph.error(solution.recover()), solution.lower_bound, solution.summary)
+        cost = self.graph.error(self._completed(solution.recover()))
+        self._record(name, began, cost, solution.lower_bound, solution.summary)
         self._keep(Proof.of(solution.bound, "chordal SDP"))
         self.relaxation = solution
         return solution
@@ -492,17 +408,3 @@ def _check_all_are_found(reading: Reading, values: gtsam.Values) -> None:
 def _has_tangents(terms: Sequence[Terms]) -> bool:
     """Whether terms depend on the values; the relaxation takes tangents of distances where they are best."""
     return any((b.exactness == int(Exactness.TANGENT)).any() for b in terms if b.distances is None)
-
-
-def _optimise(graph: gtsam.NonlinearFactorGraph, start: gtsam.Values) -> tuple[gtsam.Values, str]:
-    """Levenberg-Marquardt with a tight tolerance; the start itself, and why, where it fails."""
-    parameters = gtsam.LevenbergMarquardtParams()
-    parameters.setRelativeErrorTol(1e-10)
-    parameters.setAbsoluteErrorTol(0.0)
-    try:
-        found = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters).optimize()
-    except (RuntimeError, ValueError) as error:  # GTSAM throws both
-        return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
-    if not np.isfinite(graph.error(found)):
-        return start, "; the optimizer diverged"
-    return found, ""

@@ -215,6 +215,7 @@ class Relaxation:
             Y=recovered.Y,
             layout=self.lift.layout,
             iterations=result.iterations,
+            lift="gram" if isinstance(self.lift, GramLift) else "vector",
             timings={
                 "building": built - started,
                 "solving": solved - built,

@@ -13,6 +13,7 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.chordal.tree import OrderingChoice
 from gtsam_sdp.ladder import Options, Search, Solution, SolveMethod
 from gtsam_sdp.progress import showing_progress
+from gtsam_sdp.reading.graph import OnUnsupported
 from gtsam_sdp.relax import LiftChoice
 
 
@@ -26,6 +27,7 @@ def solve(
     backend: BackendChoice = "clarabel",
     tolerance: float = 1e-4,
     time_limit: float | None = None,
+    on_unsupported: OnUnsupported = "raise",
     seed: int = 0,
     verbose: bool = False,
 ) -> Solution:
@@ -37,12 +39,15 @@ def solve(
             whose factors tell the types of all keys.
         method: "local": optimise and certify; "staircase": then the Riemannian staircase; "chordal": then the
             semidefinite relaxation on cliques; "auto": all of them as far as they are needed, the cheaper one first.
-        lift: of the relaxation, as in `relax`.
-        ordering: of the relaxation, as in `relax`.
+        lift: of the relaxation: "gram": small cones; "vector": larger ones, which hold noise along the axes of the
+            world and can be tighter; "auto": "vector" where only that one holds all costs, and it fits.
+        ordering: of the relaxation: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering.
         backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
         tolerance: largest relative gap that counts as CERTIFIED.
-        time_limit: no method after the first is begun after this time, and the SDP solver stops; what a method has
-            found is still optimised and certified [s].
+        time_limit: no method after the first is begun after this time, and optimizer and SDP solver stop at their
+            next iteration; what they have found is still certified [s].
+        on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
+            as 0 in the bound, which stays valid, and are optimised with the others all the same.
         seed: of the vectors from which the staircase looks for directions of descent.
         verbose: show the steps as they are done.
 
@@ -50,7 +55,7 @@ def solve(
         GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
             ProblemTooLargeError and SolveFailedError.
     """
-    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
+    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported))
     with showing_progress(verbose):
         return search.solve(initial)
 
@@ -65,6 +70,7 @@ def refine(
     backend: BackendChoice = "clarabel",
     tolerance: float = 1e-4,
     time_limit: float | None = None,
+    on_unsupported: OnUnsupported = "raise",
     seed: int = 0,
     verbose: bool = False,
 ) -> Solution:
@@ -73,11 +79,21 @@ def refine(
     Args:
         graph: the graph; it is not changed.
         values: a solution, good or not; it is not changed.
-        method, lift, ordering, backend, tolerance, time_limit, seed, verbose: as in `solve`.
+        method: how to search: "local": optimise if the values are no local optimum; "staircase": then the Riemannian
+            staircase; "chordal": then the semidefinite relaxation on cliques; "auto": the chordal initialisation, then
+            these as far as they are needed.
+        lift: of the relaxation: "gram", "vector" or "auto", as in `solve`.
+        ordering: of the relaxation: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering.
+        backend: the SDP solver: "clarabel", "mosek" or an instance of a `Backend`.
+        tolerance: largest relative gap that counts as CERTIFIED.
+        time_limit: no method is begun after this time, and optimizer and SDP solver stop at their next iteration [s].
+        on_unsupported: "raise" an error for factors that no term is known for, or "drop" them from the bound.
+        seed: of the vectors from which the staircase looks for directions of descent.
+        verbose: show the steps as they are done.
 
     Raises:
         GtsamSdpError: as `solve`.
     """
-    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed))
+    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported))
     with showing_progress(verbose):
         return search.refine(values)

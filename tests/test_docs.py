@@ -20,7 +20,7 @@ _MACHINE_DEPENDENT = (
     (re.compile(r"\d+(?:\.\d+)? ms\b"), "# ms"),
     (re.compile(r"\d+(?:\.\d+)? s\b"), "# s"),
     (re.compile(r"\d+ iterations"), "# iterations"),
-    (re.compile(r"the solver says [\d.e+-]+"), "the solver says #"),
+    (re.compile(r"own objective [\d.e+-]+"), "own objective #"),
     (re.compile(r"[\d.e+-]+%"), "#%"),  # gaps are differences of nearly equal numbers
     (re.compile(r"^( *gap +)[\d.e+-]+", re.MULTILINE), r"\1#"),
 )

@@ -9,7 +9,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import Solution, solve
+from gtsam_sdp import Solution, refine, solve
 from tests import problems
 
 DIMENSIONS = pytest.mark.parametrize("d", [2, 3])
@@ -138,10 +138,26 @@ def test_no_time_at_all(d: int, limit: float, given: bool) -> None:
 
 
 def test_a_noisy_ring_says_why_and_what_to_try() -> None:
+    graph, _ = problems.ring(3, 8, 1.5, 1.0, seed=4)
+    gram, vector = (solve(graph, tolerance=1e-9, lift=lift) for lift in ("gram", "vector"))
+    assert not gram.certificate
+    assert not vector.certificate
+    assert gram.advice.endswith('try lift="vector"')
+    assert "of 6 cliques of the last relaxation are tight" in vector.advice
+    assert 'lift="vector"' not in vector.advice
+    assert "gtsam_sdp.refine" not in str(vector)
+
+
+def test_the_first_finder_keeps_ties() -> None:
+    """Rungs that come back to the same cost up to rounding have found nothing."""
     graph, _ = problems.ring(3, 8, 1.5, 1.0, seed=0)
-    solution = solve(problems.as_frobenius(graph), tolerance=1e-9, lift="gram")
-    if not solution.certificate:
-        assert 'lift="vector"' in str(solution)
+    best = solve(graph, tolerance=1e-9)
+    again = refine(graph, best.values, tolerance=1e-9)
+    assert len(again.stages) > 5
+    assert again.method == "given"
+    assert "below the values given" not in str(again)
+    for method in ("staircase", "chordal"):
+        assert solve(graph, best.values, method=method, tolerance=1e-9).method == "local"
 
 
 @DIMENSIONS

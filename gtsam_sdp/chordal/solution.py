@@ -31,6 +31,7 @@ class SdpSolution:
         Y: recovered matrix, raw rows, rotations projected, (raw, rows).
         layout: rows of the variables.
         iterations: of the solver.
+        lift: "gram" or "vector".
         timings: seconds of each step.
     """
 
@@ -45,6 +46,7 @@ class SdpSolution:
     Y: Array
     layout: Layout
     iterations: int
+    lift: str
     timings: Mapping[str, float]
 
     @property
@@ -58,13 +60,17 @@ class SdpSolution:
     @property
     def is_tight(self) -> bool:
         """Whether every clique matrix has the lift's rank up to 1e-5."""
-        return bool((self.eigenvalue_ratios > 1e5).all())
+        return self.tight == len(self.eigenvalue_ratios)
+
+    @property
+    def tight(self) -> int:
+        """Number of tight cliques."""
+        return int(np.count_nonzero(self.eigenvalue_ratios > 1e5))
 
     @property
     def summary(self) -> str:
         """How the solver ended, and how many cliques are tight."""
-        tight = np.count_nonzero(self.eigenvalue_ratios > 1e5)
-        return f"{self.message}, {tight} of {len(self.eigenvalue_ratios)} cliques tight"
+        return f"{self.message}, {self.tight} of {len(self.eigenvalue_ratios)} cliques tight"
 
     def recover(self) -> gtsam.Values:
         """Values nearest to the relaxation's solution; optimise the graph from them."""
@@ -73,7 +79,7 @@ class SdpSolution:
     def __str__(self) -> str:
         return (
             f"SdpSolution: {self.summary}, after {self.iterations} iterations\n"
-            f"  verified bound {self.lower_bound:.10g} (the solver says {self.objective:.10g})\n"
+            f"  verified bound {self.lower_bound:.10g} (the solver's own objective {self.objective:.4g}, not a bound)\n"
             f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self.timings.items())}"
         )
 

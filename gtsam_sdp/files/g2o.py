@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from gtsam_sdp.files.lines import (
     parse_numbers,
     positive_definite,
     read_text,
+    wrong_count,
 )
 from gtsam_sdp.files.sightings import Sighting, checked_sighting
 from gtsam_sdp.variables import Array
@@ -56,6 +58,7 @@ _TAGS: Mapping[str, _Tag] = {
     "EDGE3": _Tag("edge", "TORO", 3, 6 + 21),
 }
 _LEFT_OUT = {"FIX", "EQUIV"}
+_A_TAG = re.compile(r"[A-Z][A-Z0-9_:]+")
 _OTHER_LANDMARKS = ("LANDMARK", "TRACKXYZ", "_XY", "RANGE", "BEARING")
 
 
@@ -104,6 +107,11 @@ class PoseLines:
         matrices[:, columns, rows] = self.noise
         return matrices
 
+    @property
+    def fixed(self) -> Sequence[str]:
+        """What FIX lines name, each once."""
+        return list(dict.fromkeys(word for words in self.left_out if words[0] == "FIX" for word in words[1:]))
+
     def edge_name(self, edge: int) -> str:
         """`line 12, which joins 3 and 4`."""
         i, j = self.ids[edge]
@@ -149,6 +157,11 @@ def _collect(collected: _Collected, number: int, words: list[str]) -> None:
         collected.left_out.append(words)
         return
     tag = _TAGS.get(words[0])
+    if tag is None and not collected.kinds and not _A_TAG.fullmatch(words[0]):
+        raise DatasetError(
+            f"{collected.path} is not a g2o file: line {number} begins with {words[0][:40]!r}, "
+            "where g2o has a tag such as VERTEX_SE2 or EDGE_SE3:QUAT."
+        )
     if tag is None:
         raise DatasetError(_unknown_tag(where, words[0]))
     ids, numbers = _parse_words(where, words, tag)
@@ -239,10 +252,8 @@ def _parse_words(where: str, words: list[str], tag: _Tag) -> tuple[list[int], li
     if count != tag.ids + tag.numbers:
         lacks_noise = tag.kind == "edge" and count - tag.ids in (3, 6, 7)
         lacks_noise |= tag.kind == "sighting" and count - tag.ids == tag.dimension
-        reason = "It has no noise, without which there is no cost." if lacks_noise else "The file may be truncated."
-        raise DatasetError(
-            f"{where}: {words[0]} needs {tag.ids + tag.numbers} numbers, this line has {count}. {reason}"
-        )
+        lack = "It has no noise, without which there is no cost." if lacks_noise else "The file may be truncated."
+        raise wrong_count(where, words, tag.ids + tag.numbers, "numbers", lack)
     return parse_integers(where, words[1 : 1 + tag.ids]), parse_numbers(where, words[1 + tag.ids :])
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.variables import Array
 
+Number = TypeVar("Number", int, float)
 _SMALLEST_QUATERNION = 1e-12  # squared length
 
 
@@ -44,20 +46,26 @@ def _not_text(path: Path, place: int) -> str:
 
 
 def numbered_words(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Number and words of each line that is neither blank nor a remark."""
+    """Number and words of each line that holds some; remarks begin with # or //, and end with the line."""
     for number, line in enumerate(text.split("\n"), start=1):
-        words = line.split()
-        if words and not words[0].startswith("#"):
+        words = line.partition("#")[0].partition("//")[0].split()
+        if words:
             yield number, words
+
+
+def wrong_count(
+    where: str, words: Sequence[str], needed: int, what: str, lack: str = "The file may be truncated."
+) -> DatasetError:
+    """The error for a line that has more or fewer words after its tag than it needs."""
+    count = len(words) - 1
+    many = "one too many" if count == needed + 1 else f"{count - needed} too many"
+    reason = f": {many}." if count > needed else f". {lack}"
+    return DatasetError(f"{where}: {words[0]} needs {needed} {what}, this line has {count}{reason}")
 
 
 def parse_integers(where: str, words: Sequence[str]) -> list[int]:
     """Vertex numbers."""
-    _check_ascii(where, words)
-    try:
-        keys = [int(word) for word in words]
-    except ValueError as error:
-        raise DatasetError(f"{where}: {error}.") from None
+    keys = _parsed(where, words, int, "a vertex number (a whole number from 0 on)")
     if any(not 0 <= key < 2**64 for key in keys):
         raise DatasetError(f"{where}: a vertex number is not between 0 and 2^64 - 1.")
     return keys
@@ -65,20 +73,22 @@ def parse_integers(where: str, words: Sequence[str]) -> list[int]:
 
 def parse_numbers(where: str, words: Sequence[str]) -> list[float]:
     """Finite numbers."""
-    _check_ascii(where, words)
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError as error:
-        raise DatasetError(f"{where}: {error}.") from None
+    numbers = _parsed(where, words, float, "a number")
     if not np.isfinite(numbers).all():
         raise DatasetError(f"{where}: a number is not finite.")
     return numbers
 
 
-def _check_ascii(where: str, words: Sequence[str]) -> None:
+def _parsed(where: str, words: Sequence[str], kind: Callable[[str], Number], what: str) -> list[Number]:
+    numbers = []
     for word in words:
+        try:
+            numbers.append(kind(word))
+        except ValueError:
+            raise DatasetError(f"{where}: {word[:40]!r} is not {what}.") from None
         if "_" in word or not word.isascii():  # Python reads 1_000, C++ reads 1
-            raise DatasetError(f"{where}: {word[:40]!r} is not a number.")
+            raise DatasetError(f"{where}: {word[:40]!r} is not {what}.")
+    return numbers
 
 
 def check_quaternion(where: str, quaternion: Sequence[float]) -> None:

@@ -28,6 +28,22 @@ def place_landmarks(values: gtsam.Values, sightings: Iterable[Sighting]) -> None
             insert_point(values, sighting.landmark, sighting.place(pose_of(values, sighting.pose, dimension)))
 
 
+def add_poses(values: gtsam.Values, ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> None:
+    """Adds poses that have no value: where edges from those that have lead, the rest along spanning trees."""
+    edges: dict[int, list[tuple[int, Any]]] = {}
+    for (i, j), step in zip(ids, relative, strict=True):
+        edges.setdefault(i, []).append((j, step))
+        edges.setdefault(j, []).append((i, step.inverse()))
+    front = [key for key in edges if values.exists(key)]
+    for i in front:
+        for j, step in edges[i]:
+            if not values.exists(j):
+                values.insert(j, pose_of(values, i, 2 if isinstance(step, gtsam.Pose2) else 3).compose(step))
+                front.append(j)
+    rest = [k for k, (i, _) in enumerate(ids) if not values.exists(i)]
+    values.insert(spanning_tree_values([ids[k] for k in rest], [relative[k] for k in rest]))
+
+
 def insert_point(values: gtsam.Values, key: int, place: Array) -> None:
     """Adds a landmark; in space as the `Point3` that GTSAM's own readers add (Python has no such call for Point2)."""
     if len(place) == 3:

@@ -12,7 +12,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import DatasetError
-from gtsam_sdp.files.lines import check_quaternion, numbered_words, parse_numbers, positive_definite, read_text
+from gtsam_sdp.files.lines import (
+    check_quaternion,
+    numbered_words,
+    parse_numbers,
+    positive_definite,
+    read_text,
+    wrong_count,
+)
 from gtsam_sdp.files.odometry import insert_point
 from gtsam_sdp.files.sightings import checked_sighting
 from gtsam_sdp.files.writing import any_value, value_words
@@ -172,9 +179,7 @@ def _parse(path: Path, number: int, words: list[str], reader: _Reader) -> tuple[
     if tag is None:
         raise DatasetError(f"{where}: unknown tag {words[0][:40]!r}. Supported in PyFG are {', '.join(_TAGS)}.")
     if len(words) - 1 != tag.words:
-        raise DatasetError(
-            f"{where}: {words[0]} needs {tag.words} words, this line has {len(words) - 1}. The file may be truncated."
-        )
+        raise wrong_count(where, words, tag.words, "words")
     if tag.dimension and reader.dimension not in (0, tag.dimension):
         raise DatasetError(f"{where}: {words[0]} is in {tag.dimension}D, the lines before are in {reader.dimension}D.")
     reader.dimension = reader.dimension or tag.dimension

@@ -20,10 +20,13 @@ _INDEX = (1 << 56) - 1
 _OFFSET = "PARAMS_SE3OFFSET 0 0 0 0 0 0 0 1"
 
 
-def write_g2o(path: str | Path, measured: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> None:
+def write_g2o(
+    path: str | Path, measured: gtsam.NonlinearFactorGraph, values: gtsam.Values, fixed: Iterable[int] = ()
+) -> None:
     """Writes poses, landmarks, between factors and bearings with ranges.
 
     Bearings with ranges become EDGE_SE2_XY and EDGE_SE3_TRACKXYZ lines, which give the same factors when read.
+    `fixed` are the numbers of vertices that get a FIX line.
 
     Raises:
         DatasetError: the graph holds other factors, or the file cannot be written.
@@ -35,7 +38,7 @@ def write_g2o(path: str | Path, measured: gtsam.NonlinearFactorGraph, values: gt
             f"{path}: g2o files are written for BetweenFactorPose2/3 and BearingRangeFactor2D/3D, "
             f"not {', '.join(others)}."
         )
-    lines = [_vertex_line(values, key) for key in values.keys()]
+    lines = [_vertex_line(values, key) for key in values.keys()] + [f"FIX {number}" for number in fixed]
     if any(isinstance(factor, gtsam.BearingRangeFactor3D) for factor in factors):
         lines.append(_OFFSET)
     lines += [_sighting_line(path, f) if isinstance(f, _LANDMARKS) else _edge_line(f) for f in factors]

@@ -111,7 +111,7 @@ def test_landmarks_that_nobody_sees_are_left_out(tmp_path: Path) -> None:
 BAD_2D = {
     "truncated": ("EDGE_SE2_XY 1 7 3 4 10 2", "line 2: EDGE_SE2_XY needs 7 numbers, this line has 6. The file may be"),
     "no noise": ("EDGE_SE2_XY 1 7 3 4", "line 2: EDGE_SE2_XY needs 7 numbers, this line has 4. It has no noise"),
-    "word": ("EDGE_SE2_XY 1 7 3 four 10 2 20", "line 2: could not convert string to float: 'four'"),
+    "word": ("EDGE_SE2_XY 1 7 3 four 10 2 20", "line 2: 'four' is not a number"),
     "nan": ("LANDMARK2 1 7 nan 4 10 2 20", "line 2: a number is not finite"),
     "on top of the pose": ("EDGE_SE2_XY 1 7 0 0 10 2 20", "line 2: the landmark is measured at distance 0, where"),
     "negative weight": ("EDGE_SE2_XY 1 7 3 4 -10 2 20", "line 2: the information matrix is not positive definite"),

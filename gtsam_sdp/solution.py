@@ -1,0 +1,160 @@
+"""What `solve` and `refine` return: the best values, what is proven about them, and the steps that led there."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gtsam
+
+from gtsam_sdp import tables
+from gtsam_sdp.bound import VerifiedBound
+from gtsam_sdp.certificate import Certificate, CertificateStatus, finite_or_none
+from gtsam_sdp.certify import ADVICE
+from gtsam_sdp.chordal.solution import SdpSolution
+from gtsam_sdp.terms import Exactness
+
+SAME_COST = 1e-9
+"""Costs whose difference is a smaller share than this are the same."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a solve: what was done, how long it took, and what was known after it.
+
+    Attributes:
+        name: the step.
+        seconds: its time.
+        cost: of the values that it found, infinite if it found none.
+        lower_bound: that it verified, minus infinity if it verified none.
+        note: how it ended.
+    """
+
+    name: str
+    seconds: float
+    cost: float
+    lower_bound: float
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stage as plain types; None where cost or bound is not known."""
+        return {
+            "name": self.name,
+            "seconds": float(self.seconds),
+            "cost": finite_or_none(self.cost),
+            "lower_bound": finite_or_none(self.lower_bound),
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best values that were found, and what is proven about them.
+
+    Attributes:
+        values: the best values.
+        cost: graph.error(values).
+        certificate: of these values, with the best lower bound of all stages.
+        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
+        stages: the steps, in order.
+        improvement: how much lower the cost is than that of the values given; 0 if none were.
+        relaxation: the last relaxation that was solved, None if none was needed.
+    """
+
+    values: gtsam.Values
+    cost: float
+    certificate: Certificate
+    method: str
+    stages: tuple[Stage, ...]
+    improvement: float
+    relaxation: SdpSolution | None
+
+    @property
+    def advice(self) -> str:
+        """Why the values are not certified, and what to try; empty if they are."""
+        if self.certificate:
+            return ""
+        terms = self.certificate.terms
+        if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
+            return "most of the gap is what the dropped factors cost, which count as 0 in the bound"
+        if self.relaxation is None:
+            return 'no relaxation on cliques was solved: try method="chordal", or more time'
+        tight, count = self.relaxation.tight, len(self.relaxation.eigenvalue_ratios)
+        if tight < count:
+            other = "" if self.relaxation.lift == "vector" else ': try lift="vector"'
+            return (
+                f"{tight} of {count} cliques of the last relaxation are tight, so that the gap may be its own "
+                f"and the values optimal all the same{other}"
+            )
+        return "the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
+
+    def __str__(self) -> str:
+        is_better = self.improvement > SAME_COST * self.cost
+        gain = f", {self.improvement:.6g} below the values given" if is_better else ""
+        lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
+        for stage in self.stages:
+            cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
+            bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
+            lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
+        lines += [f"  {self.advice}"] if self.advice else []
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.solution_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate, how the values were found, and the stages, as plain types.
+
+        The values themselves are not in it: save poses with `gtsam.writeG2o(graph, solution.values, path)`, or all
+        values with pickle.
+        """
+        return {
+            "method": self.method,
+            "improvement": float(self.improvement),
+            "stages": [stage.to_dict() for stage in self.stages],
+            "certificate": self.certificate.to_dict(),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A verified lower bound, what it took, and how it was found."""
+
+    lower_bound: float
+    shift: float
+    rounding: float
+    method: str
+
+    @classmethod
+    def of(cls, bound: VerifiedBound, method: str) -> Proof:
+        """What a verified bound proves of a sum of squares."""
+        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method)
+
+
+def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
+    """A certificate with a better verified lower bound of the same graph."""
+    if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
+        return certificate
+    lower_bound = min(proof.lower_bound, certificate.cost)
+    gap = certificate.cost - lower_bound
+    relative_gap = gap / certificate.cost
+    certified = relative_gap <= certificate.tolerance
+    return replace(
+        certificate,
+        status=CertificateStatus.CERTIFIED if certified else CertificateStatus.BOUNDED,
+        lower_bound=lower_bound,
+        gap=gap,
+        relative_gap=relative_gap,
+        method=proof.method,
+        shift=proof.shift,
+        rounding=proof.rounding,
+        notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
+    )
