@@ -19,7 +19,7 @@ from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError, format_key
+from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.local import optimise
 from gtsam_sdp.lowrank.descent import descend
@@ -32,7 +32,7 @@ from gtsam_sdp.reading.checks import check_tolerance, some_keys
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.solution import SAME_COST, Proof, Solution, Stage, with_bound
-from gtsam_sdp.start import ChordalStart, keys_without_terms, with_hard_values, zero_values
+from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
 from gtsam_sdp.variables import Array
@@ -150,7 +150,7 @@ class Search:
         began = time.perf_counter()
         reading = self._read(start, at_any_values=True)
         if reading.hard:
-            start = reading.layout.unlift(with_hard_values(reading).estimate)
+            start = self._completed(reading.layout.unlift(with_hard_values(reading).estimate), start)
         cost = self.graph.error(start)
         if method == "local" and math.isnan(self.given_cost):
             self.given_cost = cost
@@ -207,7 +207,7 @@ class Search:
     def _initialisation(self) -> tuple[ChordalStart, float]:
         """The chordal initialisation and its cost."""
         began = time.perf_counter()
-        reading = self.reading or self._read(zero_values(self.graph), at_any_values=True)
+        reading = self.reading or self._read(zero_values(self.graph, self.options.on_unsupported), at_any_values=True)
         start = ChordalStart.build(reading, self._terms(reading, at_measurements=True))
         if self.exact_terms and start.quadratic is not None:
             cost = start.quadratic.qcqp.cost(start.Y)
@@ -229,26 +229,26 @@ class Search:
             values = values if descended <= cost else self._completed(start.values(start.Y))
             self.optimise(values, "optimise", "chordal initialisation")
 
-    def _completed(self, values: gtsam.Values) -> gtsam.Values:
+    def _completed(self, values: gtsam.Values, known: gtsam.Values | None = None) -> gtsam.Values:
         """Values from the lifted problem; for keys that it does not have, because no term is about them, those known.
 
         Raises:
             InvalidGraphError: none are known.
         """
         assert self.reading is not None
-        missing = keys_without_terms(self.reading)
+        missing = [key for key in np.unique(self.reading.table.flat_keys).tolist() if not values.exists(key)]
         if not missing:
             return values
-        known = self.given if self.values is None else self.values
+        known = known or self.values or self.given
         if known is None:
             raise InvalidGraphError(
                 f"Only dropped factors hold {some_keys(missing)}, so that nothing tells where to start. "
                 "Give initial values."
             )
         kept = gtsam.Values(known)
-        for key in set(values.keys()).difference(missing):
+        for key in set(kept.keys()).difference(missing):
             kept.erase(key)
-        values.update(kept)
+        values.insert(kept)
         return values
 
     def _descend(self, quadratic: Quadratic | None, Y: Array) -> Array:
@@ -300,7 +300,6 @@ class Search:
         """The graph at some values; its factors are read once."""
         if self.reading is None:
             self.reading = read(self.graph, values, self.options.on_unsupported, at_any_values=at_any_values)
-            _check_all_are_found(self.reading, values)
         else:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
@@ -393,16 +392,6 @@ class Search:
         self._keep(Proof.of(solution.bound, "chordal SDP"))
         self.relaxation = solution
         return solution
-
-
-def _check_all_are_found(reading: Reading, values: gtsam.Values) -> None:
-    """Raises InvalidGraphError for keys of unsupported types, which factors with users' terms may hold."""
-    others = [key for key in values.keys() if key not in reading.layout]
-    if others:
-        raise InvalidGraphError(
-            f"solve and refine search for the values of all keys, and that of {format_key(others[0])} is of a type "
-            f"that is not supported ({len(others)} such key(s)). certify takes them if the registered terms do."
-        )
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:

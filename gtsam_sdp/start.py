@@ -129,17 +129,6 @@ def _raise_missing(missing: Sequence[int], unknown: Sequence[Offender], on_unsup
     )
 
 
-def keys_without_terms(reading: Reading) -> list[int]:
-    """Keys that only dropped factors hold."""
-    if not reading.dropped:
-        return []
-    groups = (*reading.groups, *reading.hard, *reading.fitted)
-    held = {int(number) for group in groups for number in group.numbers.ravel()}
-    own = {key for user in reading.user_factors for key in user.keys}
-    keys = reading.layout.keys.tolist()
-    return [key for number, key in enumerate(keys) if number not in held and key not in own]
-
-
 def _length(factor: Any, adapter: Adapter) -> int:
     """Length of the vectors that a factor is about."""
     return adapter.vector_length or factor.noiseModel().dim()
