@@ -236,9 +236,10 @@ class Search:
             InvalidGraphError: none are known.
         """
         assert self.reading is not None
-        missing = [key for key in np.unique(self.reading.table.flat_keys).tolist() if not values.exists(key)]
-        if not missing:
+        keys = np.unique(self.reading.table.flat_keys).tolist()
+        if values.size() == len(keys):
             return values
+        missing = [key for key in keys if not values.exists(key)]
         known = known or self.values or self.given
         if known is None:
             raise InvalidGraphError(
