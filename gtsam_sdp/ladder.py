@@ -136,7 +136,7 @@ class Search:
             self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
         )
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
-        self._keep(Proof(certificate.lower_bound, certificate.shift, certificate.rounding, certificate.method))
+        self._keep(Proof.of_certificate(certificate))
         if method == "given":
             self.given_cost = certificate.cost
         known = math.inf if self.certificate is None else self.certificate.cost
@@ -347,7 +347,7 @@ class Search:
         values = self._completed(qcqp.unlift(flat))
         note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
         self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
-        self._keep(Proof.of(bound, "staircase"))
+        self._keep(Proof.of(bound, "staircase", self.stages[-1].seconds))
         self.optimise(values, "optimise", "staircase")
 
     def _relax(self, relaxation: Relaxation | None = None) -> None:
@@ -390,7 +390,7 @@ class Search:
             return None
         cost = self.graph.error(self._completed(solution.recover()))
         self._record(name, began, cost, solution.lower_bound, solution.summary)
-        self._keep(Proof.of(solution.bound, "chordal SDP"))
+        self._keep(Proof.of(solution.bound, "chordal SDP", self.stages[-1].seconds))
         self.relaxation = solution
         return solution
 

@@ -173,7 +173,7 @@ class Relaxation:
         Args:
             backend: "clarabel", "mosek", or an instance of a `Backend`.
             tolerance: relative tolerance of the solver.
-            time_limit: of the solver [s].
+            time_limit: of building the problem and solving it [s]; verification comes on top.
             verbose: show the solver's progress.
 
         Raises:
@@ -191,7 +191,8 @@ class Relaxation:
         started = time.perf_counter()
         problem = self.conic
         built = time.perf_counter()
-        result = solver.solve(problem, tolerance=tolerance, time_limit=time_limit, verbose=verbose)
+        left = None if time_limit is None else max(time_limit - (built - started), 1e-3)
+        result = solver.solve(problem, tolerance=tolerance, time_limit=left, verbose=verbose)
         solved = time.perf_counter()
         if not np.isfinite(result.y).all():
             raise SolveFailedError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,17 +127,23 @@ class Solution:
 
 @dataclass(frozen=True)
 class Proof:
-    """A verified lower bound, what it took, and how it was found."""
+    """A verified lower bound, what it took, how it was found, and the seconds of the steps."""
 
     lower_bound: float
     shift: float
     rounding: float
     method: str
+    timings: Mapping[str, float]
 
     @classmethod
-    def of(cls, bound: VerifiedBound, method: str) -> Proof:
+    def of(cls, bound: VerifiedBound, method: str, seconds: float) -> Proof:
         """What a verified bound proves of a sum of squares."""
-        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method)
+        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method, {method: seconds})
+
+    @classmethod
+    def of_certificate(cls, known: Certificate) -> Proof:
+        """What a certificate proves."""
+        return cls(known.lower_bound, known.shift, known.rounding, known.method, known.timings)
 
 
 def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
@@ -156,5 +163,6 @@ def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
         method=proof.method,
         shift=proof.shift,
         rounding=proof.rounding,
+        timings=proof.timings,
         notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
     )
