@@ -88,6 +88,17 @@ def test_solve_leaves_a_wrong_minimum(run: Run, tmp_path: Path) -> None:
     assert run("solve", wrong, "--method", "local")[0] == 1
 
 
+def test_the_ring_of_the_repository_is_as_its_readme_says(run: Run) -> None:
+    ring = Path(__file__).parent.parent / "data" / "ring.g2o"
+    status, out, _ = run("certify", ring)
+    assert status == 1
+    assert "INCONCLUSIVE" in out
+    assert "cost          434.4" in out
+    status, out, _ = run("solve", ring)
+    assert status == 0
+    assert "cost          3.5065" in out
+
+
 def test_solve_for_machines(run: Run, tmp_path: Path) -> None:
     wrong = write_ring(tmp_path / "wrong.g2o", turns=2)
     status, out, _ = run("solve", wrong, "--json")
