@@ -11,6 +11,7 @@ help:
 	@echo "make bench DATA=folder   benchmarks on a folder of g2o files; writes docs/benchmarks.md"
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gtsam 4.3 needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
