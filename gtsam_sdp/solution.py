@@ -80,6 +80,8 @@ class Solution:
         terms = self.certificate.terms
         if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
             return "most of the gap is what the dropped factors cost, which count as 0 in the bound"
+        if self.relaxation is None and any(stage.name == "relaxation" for stage in self.stages):
+            return "the relaxation on cliques could not be solved here, and the bound of the other steps leaves the gap"
         if self.relaxation is None:
             return 'no relaxation on cliques was solved: try method="chordal", or more time'
         tight, count = self.relaxation.tight, len(self.relaxation.eigenvalue_ratios)
