@@ -131,7 +131,7 @@ class Certificate:
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / cost, or 0 if it is above the tolerance and every factor's cost is zero up to rounding
+        relative_gap: gap / cost, or 0 if it is above the tolerance and the cost, at most 1e-12, is zero up to rounding
             (noise-free data).
         tolerance: largest relative gap that counts as CERTIFIED.
         method: where the bound is from: multipliers in closed form ("multipliers", "multipliers, polished"), the

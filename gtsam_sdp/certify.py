@@ -30,6 +30,7 @@ from gtsam_sdp.structure import count_parts
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     FAR_FROM_OPTIMUM,
+    NO_COST,
     NOISE_FLOOR,
     POLISH_DECREASE,
     POLISHING_GAIN,
@@ -244,8 +245,8 @@ def _conclude(
 
 
 def _is_zero(reading: Reading, terms: Sequence[Terms]) -> bool:
-    """Whether every factor's own cost is zero up to rounding: its residual is below 1e-9 of what it measures."""
-    if _dropped_cost(reading) > 0:
+    """Whether the cost is next to nothing, in its own unit, and every factor's next to its term's size."""
+    if reading.cost > NO_COST or _dropped_cost(reading) > 0:
         return False
     return bool((reading.costs <= ZERO_COST * _sizes(reading, terms)).all())
 

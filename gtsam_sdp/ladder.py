@@ -158,7 +158,8 @@ class Search:
         found_cost = self.graph.error(found)
         self._record(name, began, found_cost, -math.inf, f"from {cost:.6g}{note}")
         is_known = self.certificate is not None and not self.far_from_optimum
-        if not is_known or found_cost < self.best.cost * (1 - SAME_COST):
+        is_lost = self.certificate is not None and not math.isfinite(found_cost)
+        if not is_lost and (not is_known or found_cost < self.best.cost * (1 - SAME_COST)):
             self.judge(found, "certify", method)
 
     def _local_optimum(self, start: gtsam.Values) -> tuple[gtsam.Values, str]:
@@ -201,7 +202,7 @@ class Search:
         self._read(initial, at_any_values=True)
         self.given_cost = self.graph.error(initial)
         starts = (given, self.start_without_values)
-        return starts if self.given_cost < self._initialisation[1] else starts[::-1]
+        return starts[::-1] if self._initialisation[1] <= self.given_cost else starts
 
     @cached_property
     def _initialisation(self) -> tuple[ChordalStart, float]:

@@ -32,7 +32,7 @@ def headline(certificate: Certificate) -> str:
     verdict = f"{status} under an assumption" if certificate.assumptions else status
     gap = percent(certificate.relative_gap)
     if status == "CERTIFIED" and not certificate.relative_gap:
-        return f"{verdict}: the cost is zero up to rounding, no solution is better"
+        return f"{verdict}: the cost is zero up to rounding ({certificate.cost:.1g}), no solution is better by more"
     if status == "CERTIFIED":
         return f"{verdict}: no solution is better by more than {gap}"
     if status == "BOUNDED":

@@ -18,6 +18,9 @@ FACTORISATION_EXTRA = 8
 ZERO_COST = 1e-18
 """A factor's cost is zero up to rounding below this share of its term's size: residuals of 1e-9."""
 
+NO_COST = 1e-12
+"""graph.error that counts as zero, if every factor's part does: no residual is above 1.5e-6 of its sigma."""
+
 NOISE_FLOOR = 1e-13
 """Some tens of times the share of the terms' size that rounding takes from a bound: polishing aims no lower."""
 

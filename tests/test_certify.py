@@ -166,6 +166,29 @@ def test_noise_free_graphs_are_certified(d: int) -> None:
     assert certify(exact, optimised)
 
 
+@pytest.mark.parametrize(("sigma", "stretch"), [(1e-6, 2e-3), (1e-7, 0.02), (1e-8, 0.2)])
+def test_stiff_rotations_do_not_make_a_cost_look_like_rounding(sigma: float, stretch: float) -> None:
+    """A chain that is stretched: each factor's cost is tiny beside the numbers of its rotation part."""
+    noise = gtsam.noiseModel.Diagonal.Sigmas(np.repeat([sigma, 1.0], 3))
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for i in range(100):
+        graph.add(gtsam.BetweenFactorPose3(i, i + 1, gtsam.Pose3(gtsam.Rot3(), np.array([1.0, 0, 0])), noise))
+    for i in range(101):
+        values.insert(i, gtsam.Pose3(gtsam.Rot3(), np.array([i * (1 + stretch), 0, 0])))
+    certificate = certify(graph, values)
+    assert not certificate
+    assert certificate.lower_bound == 0  # the optimum costs nothing
+
+
+def test_a_long_arm_does_not_make_a_cost_look_like_rounding() -> None:
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([1e-3, 1e-3, 0.1]))
+    graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1e6, 0, 0), noise))
+    values.insert(0, gtsam.Pose2())
+    values.insert(1, gtsam.Pose2(1e6, 0, 0.1))
+    assert not certify(graph, values)
+
+
 def test_a_tree_and_a_single_pose() -> None:
     rng = np.random.default_rng(0)
     graph, truth = problems.pose_graph(

@@ -324,6 +324,31 @@ def test_hard_positions_where_the_relaxation_is_not_tight(lift: Any) -> None:
     assert 0 < solution.certificate.lower_bound <= solution.cost <= graph.error(best) * (1 + 1e-9)
 
 
+def test_a_start_without_a_cost_comes_last() -> None:
+    """Two opposite bearings: chordal initialisation puts the landmark where the pose is, and no bearing is known."""
+    factor: Any = getattr(gtsam, "BearingRangeFactor3D")  # noqa: B009
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    graph.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), gtsam.noiseModel.Isotropic.Sigma(6, 0.1)))
+    for side in (1.0, -1.0):
+        seen = gtsam.Unit3(np.array([side, 0, 0]))
+        graph.add(factor(0, 1, seen, 2.0, gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
+    values.insert(0, gtsam.Pose3())
+    values.insert(1, np.array([2.0, 0.1, 0]))
+    for solution in (solve(graph, values), refine(graph, values)):
+        assert 0 <= solution.certificate.lower_bound <= solution.cost <= graph.error(values)
+
+
+def test_the_staircase_without_any_rotation() -> None:
+    factor: Any = getattr(gtsam, "VectorNormFactor3")  # noqa: B009
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for key, length in ((0, 1.0), (1, 2.0), (1, 5.0)):
+        graph.add(factor(key, length, gtsam.noiseModel.Unit.Create(1)))
+    for key in (0, 1):
+        values.insert(key, np.array([1.0, 1.0, 0.0]))
+    solution = solve(graph, values, method="staircase")
+    assert 0 <= solution.certificate.lower_bound <= solution.cost == pytest.approx(2.25)
+
+
 def test_points_alone() -> None:
     """Noise along the axes of the world, and measurements of zero: no rotation anywhere."""
     noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([0.1, 1.0, 2.0]))

@@ -8,7 +8,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import InvalidGraphError, Solution, UnsupportedFactorError, UnsupportedNoiseError, refine, solve
+from gtsam_sdp import InvalidGraphError, Solution, UnsupportedFactorError, UnsupportedNoiseError, certify, refine, solve
 from tests import problems
 
 HUBER: Any = gtsam.noiseModel.mEstimator.Huber.Create(1.345)
@@ -142,6 +142,15 @@ def test_everything_is_dropped() -> None:
         assert "most of the gap is what the dropped factors cost" in solution.advice
     with pytest.raises(InvalidGraphError, match="Give initial values"):
         solve(robust, on_unsupported="drop")
+
+
+def test_a_robust_loss_that_is_negative_is_not_dropped() -> None:
+    graph, truth = problems.ring(2, 6)
+    loss = gtsam.noiseModel.mEstimator.DCS.Create(-1.0)  # makes no sense, and has no lower bound
+    noise = gtsam.noiseModel.Robust.Create(loss, gtsam.noiseModel.Isotropic.Sigma(3, 0.1))
+    graph.add(gtsam.BetweenFactorPose2(0, 3, gtsam.Pose2(1, 0, 0), noise))
+    with pytest.raises(UnsupportedFactorError, match="cost may be negative"):
+        certify(graph, truth, on_unsupported="drop")
 
 
 def test_what_may_be_negative_is_not_dropped() -> None:

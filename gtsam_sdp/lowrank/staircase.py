@@ -87,6 +87,9 @@ def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, seconds: float = 
 def rounded(qcqp: Qcqp, Y: Array) -> Array:
     """The feasible Y of d columns nearest to the leading directions of Y, (n, rank)."""
     blocks = qcqp.blocks[:, None] + np.arange(qcqp.rank)
+    if not len(blocks):
+        _, vectors = np.linalg.eigh(Y.conj().T @ Y)
+        return Y @ vectors[:, ::-1][:, : qcqp.rank]
     turning = Y[blocks].reshape(-1, Y.shape[1])
     _, _, right = np.linalg.svd(turning, full_matrices=False)
     Z = Y @ right[: qcqp.rank].conj().T

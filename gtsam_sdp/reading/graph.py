@@ -11,6 +11,7 @@ import numpy as np
 
 from gtsam_sdp.errors import (
     InvalidGraphError,
+    InvalidTermError,
     Offender,
     UnsupportedFactorError,
     UnsupportedNoiseError,
@@ -175,7 +176,7 @@ def reread(
     Raises:
         InvalidGraphError: numbers that are not finite, rotations that are none.
     """
-    if reading.user_factors:  # their terms depend on the values
+    if reading.user_factors or reading.fitted:  # their terms depend on the values, or on the size of the map
         return read(graph, values, "drop" if reading.drops else "raise", at_any_values=at_any_values)
     estimate = reading.layout.lift(values)
     check_finite_values(reading.layout, estimate)
@@ -208,12 +209,19 @@ def _check_droppable(table: FactorTable, offenders: Sequence[Offender]) -> None:
         raise UnsupportedFactorError(kept)
 
 
+_DISTANCES = 10.0 ** np.arange(-8, 13)
+"""Whitened distances at which a robust loss must not be negative, as it is for parameters that make no sense."""
+
+
 def _is_positive(table: FactorTable, position: int) -> bool:
     factor = table.factors[position]
     if not isinstance(factor, gtsam.NoiseModelFactor):
         return False
     model = factor.noiseModel()
-    return not (isinstance(model, gtsam.noiseModel.Robust) and type(model.robust()).__name__ == "Custom")
+    if not isinstance(model, gtsam.noiseModel.Robust):
+        return True
+    loss: Any = model.robust()
+    return type(loss).__name__ != "Custom" and all(loss.loss(x) >= 0 for x in _DISTANCES)
 
 
 def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
@@ -358,6 +366,11 @@ def _take_user_factors(
         term = user_term(table.factors[position], values)
         if term is None:
             rest.append(position)
+        elif isinstance(table.factors[position], gtsam.LinearContainerFactor):
+            raise InvalidTermError(
+                f"{table.name(position)} has a registered term, but its cost may be negative, which bounds rule out. "
+                "Put a factor with a noise model in its place."
+            )
         else:
             result.user.append(UserFactor(int(table.index[position]), name, table.keys(position), term))
     return rest

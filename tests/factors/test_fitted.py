@@ -10,7 +10,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import Exactness, InvalidTermError, UnsupportedFactorError, certify, check_term, relax
+from gtsam_sdp import Exactness, InvalidTermError, UnsupportedFactorError, certify, check_term, refine, relax, solve
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.reading.graph import read
 from tests import problems
@@ -147,6 +147,21 @@ def test_graph_with_custom_factors_is_certified_and_says_so(d: int) -> None:
     assert certificate.to_dict()["assumptions"] == list(certificate.assumptions)
     reread = build_terms(read(graph, truth, "raise"))
     assert sum(len(t.factor) for t in reread) == graph.size()
+
+
+def test_what_is_linear_at_the_size_of_the_start_only_is_refused() -> None:
+    """Read at zeros, an error looks linear that is cut off where the solution is."""
+
+    def cut(v: gtsam.Values) -> np.ndarray:
+        return np.clip(v.atPoint2(0), -2e5, 2e5)
+
+    graph = gtsam.NonlinearFactorGraph()
+    graph.add(gtsam.PriorFactorPoint2(0, np.array([1e7, 0.0]), gtsam.noiseModel.Isotropic.Sigma(2, 10.0)))
+    graph.add(custom(cut, gtsam.noiseModel.Isotropic.Sigma(2, 1.0), (0,)))
+    with pytest.raises(UnsupportedFactorError, match="not linear"):
+        solve(graph)
+    with pytest.raises(UnsupportedFactorError, match="not linear"):
+        refine(graph, to_values({0: np.zeros(2)}))
 
 
 def test_what_is_linear_at_random_values_only_is_refused() -> None:

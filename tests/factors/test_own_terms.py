@@ -171,6 +171,23 @@ def test_check_term_finds_what_is_too_high_where_the_cost_is_high() -> None:
         unregister_term(too_steep)
 
 
+def test_terms_for_what_may_be_negative_are_refused() -> None:
+    linear: Any = gtsam.HessianFactor
+    estimate = problems.to_values([(0, np.zeros(2))])
+    graph = gtsam.NonlinearFactorGraph()
+    graph.add(gtsam.LinearContainerFactor(linear(0, np.eye(2), np.zeros(2), -10.0), estimate))
+
+    def honest(factor: Any, values: gtsam.Values) -> Term:
+        return Term([Residual(1.0, translation={0: 1.0})], constant=-5.0)
+
+    register_term(gtsam.LinearContainerFactor)(honest)
+    try:
+        with pytest.raises(InvalidTermError, match="its cost may be negative"):
+            certify(graph, estimate)
+    finally:
+        unregister_term(honest)
+
+
 def test_a_registered_term_takes_part_in_the_world_frame() -> None:
     """A custom absolute factor: the world frame appears, and the gauge is held by it alone."""
     rng = np.random.default_rng(0)
