@@ -202,7 +202,8 @@ class Search:
         self._read(initial, at_any_values=True)
         self.given_cost = self.graph.error(initial)
         starts = (given, self.start_without_values)
-        return starts[::-1] if self._initialisation[1] <= self.given_cost else starts
+        costs = [cost if math.isfinite(cost) else math.inf for cost in (self.given_cost, self._initialisation[1])]
+        return starts if costs[0] < costs[1] else starts[::-1]
 
     @cached_property
     def _initialisation(self) -> tuple[ChordalStart, float]:
