@@ -26,7 +26,6 @@ from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import ASSUMED, percent
-from gtsam_sdp.structure import count_parts
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     FAR_FROM_OPTIMUM,
@@ -290,9 +289,8 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
             f"{ASSUMED}the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
             "no adapter knows it"
         )
-    parts = count_parts(reading.table.flat_keys, reading.table.starts)
-    if parts > 1:
-        notes.append(f"no factor connects the {parts} parts that the graph falls into")
+    if reading.table.parts > 1:
+        notes.append(f"no factor connects the {reading.table.parts} parts that the graph falls into")
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")

@@ -21,11 +21,11 @@ from typing import Any
 import gtsam
 
 from gtsam_sdp._version import VERSION
-from gtsam_sdp.certificate import Certificate
+from gtsam_sdp.certificate import Certificate, finite_or_none
 from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
-from gtsam_sdp.files.info import describe, finite, info_text, key_types
+from gtsam_sdp.files.info import describe, info_text, key_types
 from gtsam_sdp.files.pyfg import write_pyfg
 from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -254,19 +254,7 @@ def _solve_json(file: PoseGraphFile, solution: Solution) -> str:
         "dimension": file.dimension,
         "keys": file.initial.size(),
         "factors": file.graph.size(),
-        "method": solution.method,
-        "improvement": solution.improvement,
-        "stages": [
-            {
-                "name": stage.name,
-                "seconds": stage.seconds,
-                "cost": finite(stage.cost),
-                "lower_bound": finite(stage.lower_bound),
-                "note": stage.note,
-            }
-            for stage in solution.stages
-        ],
-        "certificate": solution.certificate.to_dict(),
+        **solution.to_dict(),
     }
     return json.dumps(facts, indent=2, allow_nan=False)
 
@@ -393,8 +381,8 @@ def _certify_json(file: PoseGraphFile, optimization: Optimization | None, certif
     }
     if optimization is not None:
         facts["optimization"] = {
-            "initial_cost": finite(optimization.initial_cost),
-            "cost": finite(optimization.cost),
+            "initial_cost": finite_or_none(optimization.initial_cost),
+            "cost": finite_or_none(optimization.cost),
             "iterations": optimization.iterations,
             "converged": optimization.converged,
             "seconds": optimization.seconds,

@@ -31,10 +31,10 @@ from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.checks import check_tolerance, some_keys
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
-from gtsam_sdp.solution import SAME_COST, Proof, Solution, Stage, with_bound
+from gtsam_sdp.solution import Proof, Solution, Stage, with_bound
 from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST, SAME_COST
 from gtsam_sdp.variables import Array
 
 SolveMethod = Literal["auto", "local", "staircase", "chordal"]
@@ -238,7 +238,7 @@ class Search:
             InvalidGraphError: none are known.
         """
         assert self.reading is not None
-        keys = np.unique(self.reading.table.flat_keys).tolist()
+        keys = self.reading.table.distinct_keys.tolist()
         if values.size() == len(keys):
             return values
         missing = [key for key in keys if not values.exists(key)]
@@ -359,11 +359,11 @@ class Search:
             if not terms:
                 return
             relaxation = self._relaxation(reading, terms)
-        solution = self._solve_sdp(relaxation, "relaxation")
-        if solution is None:
+        values = self._solve_sdp(relaxation, "relaxation")
+        if values is None:
             return
         terms = relaxation.lift.terms
-        self.optimise(self._placed(self._completed(solution.recover()), terms), "optimise", "chordal")
+        self.optimise(self._placed(values, terms), "optimise", "chordal")
         if self.best or self.remaining <= 0 or not _has_tangents(terms):
             return
         self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
@@ -379,8 +379,8 @@ class Search:
     def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
         return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)
 
-    def _solve_sdp(self, relaxation: Relaxation, name: str) -> SdpSolution | None:
-        """Solves a relaxation and keeps its bound; None if it is too large or the solver found no point."""
+    def _solve_sdp(self, relaxation: Relaxation, name: str) -> gtsam.Values | None:
+        """Solves a relaxation and keeps its bound; its values, None if it is too large or the solver found no point."""
         began = time.perf_counter()
         limit = None if math.isinf(self.remaining) else max(_SHARE * self.remaining, 1e-3)
         try:
@@ -390,11 +390,11 @@ class Search:
                 raise
             self._record(name, began, math.inf, -math.inf, str(error).split(". ")[0])
             return None
-        cost = self.graph.error(self._completed(solution.recover()))
-        self._record(name, began, cost, solution.lower_bound, solution.summary)
+        values = self._completed(solution.recover())
+        self._record(name, began, self.graph.error(values), solution.lower_bound, solution.summary)
         self._keep(Proof.of(solution.bound, "chordal SDP", self.stages[-1].seconds))
         self.relaxation = solution
-        return solution
+        return values
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gtsam_sdp.errors import format_factor
+from gtsam_sdp.tolerances import SAME_COST
 
 if TYPE_CHECKING:
     from gtsam_sdp.certificate import Certificate, FactorTerm, FactorTerms
     from gtsam_sdp.chordal.vector import VectorQcqp
     from gtsam_sdp.qcqp import Qcqp
+    from gtsam_sdp.solution import Solution
 
 
 ASSUMED = "assumed: "
@@ -65,6 +67,12 @@ def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
         rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}"))
     rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms"))
     return rows
+
+
+def gain_text(solution: Solution) -> str:
+    """How much better a solution is than the values given; empty if that is rounding."""
+    is_better = solution.improvement > SAME_COST * solution.cost
+    return f"{solution.improvement:.6g} below the values given" if is_better else ""
 
 
 def limiting_factors(certificate: Certificate) -> list[FactorTerm]:

@@ -10,15 +10,12 @@ from typing import Any
 
 import gtsam
 
-from gtsam_sdp import tables
+from gtsam_sdp import report, tables
 from gtsam_sdp.bound import VerifiedBound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, finite_or_none
 from gtsam_sdp.certify import ADVICE
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.terms import Exactness
-
-SAME_COST = 1e-9
-"""Costs whose difference is a smaller share than this are the same."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +91,8 @@ class Solution:
         return "the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
 
     def __str__(self) -> str:
-        is_better = self.improvement > SAME_COST * self.cost
-        gain = f", {self.improvement:.6g} below the values given" if is_better else ""
-        lines = [str(self.certificate), f"  found by      {self.method}{gain}"]
+        found = [self.method, report.gain_text(self)]
+        lines = [str(self.certificate), f"  found by      {', '.join(filter(None, found))}"]
         for stage in self.stages:
             cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
             bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18

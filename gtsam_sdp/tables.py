@@ -50,9 +50,7 @@ def certificate_html(certificate: Certificate) -> str:
 def solution_html(solution: Solution) -> str:
     """The verdict, how the values were found, the steps, and the next one."""
     certificate = solution.certificate
-    is_better = solution.improvement > _GAIN * solution.cost
-    gain = f"{solution.improvement:.6g} below the values given" if is_better else ""
-    rows = [*_split(report.certificate_rows(certificate)), ("found by", solution.method, gain)]
+    rows = [*_split(report.certificate_rows(certificate)), ("found by", solution.method, report.gain_text(solution))]
     stages = [
         (stage.name, f"{stage.seconds:.2f}", _finite(stage.cost), _finite(stage.lower_bound), stage.note)
         for stage in solution.stages
@@ -145,9 +143,6 @@ def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     ]
     return _frame([_title("Quadratically constrained quadratic problem", _GREY), _facts(rows)])
 
-
-_GAIN = 1e-9
-"""Share of the cost below which an improvement is rounding."""
 
 _LOST = 1e-4
 """Share of the solver's optimum that proofs usually keep: more is told."""

@@ -21,6 +21,9 @@ ZERO_COST = 1e-18
 NO_COST = 1e-12
 """graph.error that counts as zero, if every factor's part does: no residual is above 1.5e-6 of its sigma."""
 
+SAME_COST = 1e-9
+"""Costs whose difference is a smaller share than this are the same."""
+
 NOISE_FLOOR = 1e-13
 """Some tens of times the share of the terms' size that rounding takes from a bound: polishing aims no lower."""
 

@@ -19,12 +19,11 @@ from gtsam_sdp import (
     UnsupportedNoiseError,
     certify,
     refine,
-    register_term,
     relax,
-    unregister_term,
 )
 from gtsam_sdp.errors import format_key
 from tests import problems
+from tests.registering import term_for
 
 B, V, X = gtsam.symbol_shorthand.B, gtsam.symbol_shorthand.V, gtsam.symbol_shorthand.X
 MODEL = gtsam.noiseModel.Isotropic.Sigma(6, 0.1)
@@ -223,20 +222,14 @@ def test_term_for_a_factor_with_a_value_of_an_unsupported_type() -> None:
     def uses_calibration(factor: Any, values: gtsam.Values) -> Term:
         return Term([Residual(weight=0.0, translation={factor.keys()[2]: 1.0})])
 
-    register_term(gtsam.GeneralSFMFactor2Cal3_S2)(looks_ahead)
-    try:
-        graph.add(gtsam.PriorFactorPoint3(7, np.array([0, 0, 5.0]), gtsam.noiseModel.Unit.Create(3)))
+    graph.add(gtsam.PriorFactorPoint3(7, np.array([0, 0, 5.0]), gtsam.noiseModel.Unit.Create(3)))
+    with term_for(gtsam.GeneralSFMFactor2Cal3_S2, looks_ahead):
         assert 0 < certify(graph, values).lower_bound < graph.error(values)
         refined = refine(graph, values)
         assert refined.certificate.lower_bound <= refined.cost <= graph.error(values)
-    finally:
-        unregister_term(looks_ahead)
-    register_term(gtsam.GeneralSFMFactor2Cal3_S2)(uses_calibration)
-    try:
-        with pytest.raises(InvalidTermError, match="term of factor 3 uses k0, whose type of value is not supported"):
-            certify(graph, values)
-    finally:
-        unregister_term(uses_calibration)
+    refused = pytest.raises(InvalidTermError, match="term of factor 3 uses k0, whose type of value is not supported")
+    with term_for(gtsam.GeneralSFMFactor2Cal3_S2, uses_calibration), refused:
+        certify(graph, values)
 
 
 def test_wrong_length_of_a_vector() -> None:

@@ -27,6 +27,7 @@ from gtsam_sdp.backends.clarabel_ import ClarabelBackend
 from gtsam_sdp.start import starting_values, zero_values
 from tests import problems
 from tests.factors.cases import CASES, Case
+from tests.registering import term_for
 
 
 def wrong_minimum(d: int) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values, float]:
@@ -282,13 +283,9 @@ def test_types_of_keys_that_only_unsupported_factors_hold() -> None:
     def nothing(factor: Any, values: gtsam.Values) -> Term:
         return Term([])
 
-    register_term(gtsam.PriorFactorConstantBias)(nothing)
-    register_term(gtsam.BearingFactor2D)(nothing)
-    try:
-        with pytest.raises(InvalidGraphError, match=r"factor 1 \(.*\) does not tell it. Give initial values"):
-            solve(graph)
-    finally:
-        unregister_term(nothing)
+    refused = pytest.raises(InvalidGraphError, match=r"factor 1 \(.*\) does not tell it. Give initial values")
+    with term_for(gtsam.PriorFactorConstantBias, nothing), term_for(gtsam.BearingFactor2D, nothing), refused:
+        solve(graph)
 
 
 def test_hard_equalities_in_the_ladder() -> None:

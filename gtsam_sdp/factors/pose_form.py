@@ -286,7 +286,7 @@ def _translation_residuals(estimate: _Estimate, u0: Array) -> tuple[Array, Array
 def _untangled_split(information: Array, smallest: Array, share: Array, space: Space) -> _Split:
     """The fallback |v| >= |e| with a block-diagonal part of L below it; the loss is infinite."""
     angles = information.shape[-1] - space.dimension
-    coupled: Array = np.abs(information[:, :angles, angles:]).max(axis=(1, 2)) > 0
+    coupled = share > 0
     kept = (1 - share) * smallest
     part = _Complement.build(information, kept, coupled, space)
     usable_tau = (kept > 0) | ~coupled

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import gtsam
 import numpy as np
-import scipy
+
+from gtsam_sdp.certificate import finite_or_none
+from gtsam_sdp.structure import count_parts
 
 if TYPE_CHECKING:
     from gtsam_sdp.datasets import PoseGraphFile
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 def describe(file: PoseGraphFile) -> dict[str, Any]:
     """What a pose graph holds, as plain types."""
     factors: list[Any] = [file.graph.at(k) for k in range(file.graph.size())]
+    keys = [np.array(factor.keys(), dtype=np.uint64) for factor in factors]
     return {
         "file": str(file.path),
         "dimension": file.dimension,
         "keys": key_types(file),
         "factors": dict(Counter(type(factor).__name__ for factor in factors)),
         "noise": dict(Counter(type(factor.noiseModel()).__name__ for factor in factors)),
-        "components": count_components([factor.keys() for factor in factors]),
+        "components": count_parts(np.concatenate(keys), np.cumsum([0, *map(len, keys)])),
         "has_values": file.has_values,
         "start": file.start,
-        "cost_at_start": finite(file.graph.error(file.initial)),
+        "cost_at_start": finite_or_none(file.graph.error(file.initial)),
     }
 
 
@@ -39,17 +41,6 @@ def key_types(file: PoseGraphFile) -> dict[str, int]:
     }
     counts["landmarks"] = values.size() - sum(counts.values())
     return {name: count for name, count in counts.items() if count}
-
-
-def count_components(keys: list[list[int]]) -> int:
-    """Number of connected components of a graph whose factors join these keys."""
-    from scipy.sparse.csgraph import connected_components
-
-    names, places = np.unique(np.array([key for each in keys for key in each], dtype=np.uint64), return_inverse=True)
-    rows = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
-    size = len(keys) + len(names)  # factors, then variables
-    joins = scipy.sparse.coo_array((np.ones(len(rows)), (rows, len(keys) + places)), shape=(size, size))
-    return int(connected_components(joins, directed=False)[0])
 
 
 def info_text(facts: dict[str, Any]) -> str:
@@ -69,8 +60,3 @@ def info_text(facts: dict[str, Any]) -> str:
         "cost there": "not finite" if cost is None else f"{cost:.10g}",
     }
     return "\n".join([facts["file"], *(f"  {name:<13} {text}" for name, text in rows.items())])
-
-
-def finite(number: float) -> float | None:
-    """JSON has no infinity."""
-    return number if math.isfinite(number) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import gtsam
@@ -37,6 +38,7 @@ from gtsam_sdp.reading.values import (
     read_variables,
     unsupported_type,
 )
+from gtsam_sdp.structure import count_parts
 from gtsam_sdp.terms import Term
 from gtsam_sdp.variables import KINDS, Array, Layout, Space, vector_at
 
@@ -81,6 +83,16 @@ class FactorTable:
         starts = self.starts[list(positions)]
         size = int(self.starts[positions[0] + 1]) - int(starts[0])
         return self.flat_keys[starts[:, None] + np.arange(size)]
+
+    @cached_property
+    def distinct_keys(self) -> Array:
+        """Every key once, in increasing order, (v,)."""
+        return np.unique(self.flat_keys)
+
+    @cached_property
+    def parts(self) -> int:
+        """Number of parts of the graph that no factor connects."""
+        return count_parts(self.flat_keys, self.starts)
 
     def name(self, position: int) -> str:
         """`factor 12 (BetweenFactorPose3 on x3, x4)`."""

@@ -63,7 +63,7 @@ def read_variables(table: FactorTable, values: gtsam.Values) -> Variables:
     Raises:
         InvalidGraphError: the values lack a key of the graph, or hold one that it has not.
     """
-    keys = np.unique(table.flat_keys)
+    keys = table.distinct_keys
     given = set(values.keys())
     missing = [int(k) for k in keys.tolist() if k not in given]
     if missing:

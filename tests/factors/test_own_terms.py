@@ -21,6 +21,7 @@ from gtsam_sdp import (
     unregister_term,
 )
 from tests import problems
+from tests.registering import term_for
 
 SIGMA = 0.1
 ARMS: dict[tuple[int, ...], np.ndarray] = {}
@@ -59,9 +60,8 @@ def same_point_term(factor: Any, values: gtsam.Values) -> Term | None:
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    register_term(gtsam.CustomFactor)(same_point_term)
-    yield
-    unregister_term(same_point_term)
+    with term_for(gtsam.CustomFactor, same_point_term):
+        yield
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -121,12 +121,8 @@ def test_terms_that_would_lie_are_refused(term: Any, message: str) -> None:
     graph, truth = problems.small_graph(3, seed=5)
     add_same_point(graph, truth)
     values = truth.retract(problems_delta(truth))
-    register_term(gtsam.CustomFactor)(term)
-    try:
-        with pytest.raises(InvalidTermError, match=message):
-            certify(graph, values)
-    finally:
-        unregister_term(term)
+    with term_for(gtsam.CustomFactor, term), pytest.raises(InvalidTermError, match=message):
+        certify(graph, values)
 
 
 def problems_delta(values: gtsam.Values) -> gtsam.VectorValues:
@@ -146,12 +142,8 @@ def test_check_term_finds_what_holds_only_near_the_estimate() -> None:
     def too_high(factor: Any, values: gtsam.Values) -> Term:
         return Term([Residual(1.0, translation={0: -1, 1: 1})], constant=-4.0, exactness=Exactness.TANGENT)
 
-    register_term(gtsam.RangeFactorPose3)(too_high)
-    try:
-        with pytest.raises(InvalidTermError, match="is above its cost"):
-            check_term(factor, values)
-    finally:
-        unregister_term(too_high)
+    with term_for(gtsam.RangeFactorPose3, too_high), pytest.raises(InvalidTermError, match="is above its cost"):
+        check_term(factor, values)
 
 
 def test_check_term_finds_what_is_too_high_where_the_cost_is_high() -> None:
@@ -163,12 +155,8 @@ def test_check_term_finds_what_is_too_high_where_the_cost_is_high() -> None:
         constant = -0.9 * factor.error(values)
         return Term([Residual(1.9, translation={0: 1.0})], constant=constant, exactness=Exactness.TANGENT)
 
-    register_term(gtsam.PriorFactorPoint2)(too_steep)
-    try:
-        with pytest.raises(InvalidTermError, match="is above its cost"):
-            check_term(factor, estimate)
-    finally:
-        unregister_term(too_steep)
+    with term_for(gtsam.PriorFactorPoint2, too_steep), pytest.raises(InvalidTermError, match="is above its cost"):
+        check_term(factor, estimate)
 
 
 def test_terms_for_what_may_be_negative_are_refused() -> None:
@@ -180,12 +168,11 @@ def test_terms_for_what_may_be_negative_are_refused() -> None:
     def honest(factor: Any, values: gtsam.Values) -> Term:
         return Term([Residual(1.0, translation={0: 1.0})], constant=-5.0)
 
-    register_term(gtsam.LinearContainerFactor)(honest)
-    try:
-        with pytest.raises(InvalidTermError, match="its cost may be negative"):
-            certify(graph, estimate)
-    finally:
-        unregister_term(honest)
+    with (
+        term_for(gtsam.LinearContainerFactor, honest),
+        pytest.raises(InvalidTermError, match="its cost may be negative"),
+    ):
+        certify(graph, estimate)
 
 
 def test_a_registered_term_takes_part_in_the_world_frame() -> None:
@@ -205,11 +192,8 @@ def test_a_registered_term_takes_part_in_the_world_frame() -> None:
         return Term([Residual(1.0, translation={factor.keys()[0]: 1}, world=-target)])
 
     graph.add(gtsam.CustomFactor(gtsam.noiseModel.Unit.Create(3), [0], error))
-    register_term(gtsam.CustomFactor)(at_target)
-    try:
+    with term_for(gtsam.CustomFactor, at_target):
         certificate = certify(graph, problems.optimize(graph, truth), tolerance=1e-3)
-    finally:
-        unregister_term(at_target)
     assert certificate
 
 
