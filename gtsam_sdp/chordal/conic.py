@@ -25,7 +25,7 @@ from gtsam_sdp.chordal.forms import Forms, Slopes
 from gtsam_sdp.chordal.lift import Lift, MultiplierGroup
 from gtsam_sdp.chordal.svec import svec, svec_place, svec_weights, upper_entries
 from gtsam_sdp.chordal.tree import CliqueTree
-from gtsam_sdp.terms import Terms
+from gtsam_sdp.terms import DistanceTerms, Terms
 from gtsam_sdp.variables import Array
 
 _SOFTEST = 1e-4
@@ -42,19 +42,27 @@ _FREE = 1e-9
 _STEEPEST = 1e-9
 """Smallest delta^ / delta: a tangent is not taken farther away than this."""
 
+_FINEST = 1e-7
+"""Smallest unit in which delta^ / delta - 1 is counted."""
+
 
 class SlopeVariables(NamedTuple):
-    """Variables p, q of terms of distances of one batch: [[1 + p, 1], [1, 1 + q]] >= 0, or 1 + q >= 1 / (1 + p).
+    """Variables p, s of terms of distances of one batch, in a unit u: [[1 + u p, p], [p, s]] >= 0, u p = delta^ / delta - 1.
+
+    delta / delta^ - 1 is then at most -u p + u^2 s. With u as large as the relative residuals, p and s are of size 1
+    however little noise there is; without a unit the solver would know a small p to its absolute accuracy only.
 
     Attributes:
         batch: place among the lift's terms.
         members: places in the batch, (g,).
-        columns: their variables p and q, (g, 2).
+        columns: their variables p and s, (g, 2).
+        unit: u.
     """
 
     batch: int
     members: Array
     columns: Array
+    unit: float
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class ConicProblem:
             distances = terms[own.batch].distances
             assert distances is not None
             points = distances.point.copy()
-            points[own.members] /= np.maximum((1 + y[own.columns[:, 0]]) * (1 - less), _STEEPEST)
+            points[own.members] /= np.maximum((1 + own.unit * y[own.columns[:, 0]]) * (1 - less), _STEEPEST)
             terms[own.batch] = terms[own.batch].touching(points)
         return terms
 
@@ -157,7 +165,8 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     for group, variables in zip(groups, columns, strict=True):
         b[variables] = group.objective
     for own in slopes:
-        b[own.columns[:, 1]] = -scale * _slopes_of(lift, own).price[own.members]
+        price = scale * own.unit * _slopes_of(lift, own).price[own.members]
+        b[own.columns] = np.column_stack([price, -own.unit * price])
     weights = np.ones(int(starts[-1]))
     own = slice(0, int(starts[len(costs)]))
     if len(tree.cliques) >= _MANY_CLIQUES and (forms := lift.stiffness_forms) is not None:
@@ -165,7 +174,7 @@ def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> ConicP
     c = np.zeros(len(weights))
     # an empty clique becomes the block 1 >= 0
     c[own] = np.concatenate([svec(scale * cost) if len(cost) else np.ones(1) for cost in costs]) * weights[own]
-    c[len(c) - 3 * tangents :] = np.tile([1.0, np.sqrt(2.0), 1.0], tangents)
+    c[len(c) - 3 * tangents :] = np.tile([1.0, 0.0, 0.0], tangents)
     return ConicProblem(
         A=entries.matrix(weights, count),
         c=c,
@@ -340,9 +349,19 @@ def _number_slopes(lift: Lift, tree: CliqueTree, count: int) -> tuple[list[Slope
         if batch.slopes is None:
             continue
         members = np.flatnonzero((batch.slopes.price > 0) & (tree.homes(batch.variables(lift.owner)) >= 0))
-        found.append(SlopeVariables(number, members, count + np.arange(2 * len(members)).reshape(-1, 2)))
+        columns = count + np.arange(2 * len(members)).reshape(-1, 2)
+        found.append(SlopeVariables(number, members, columns, _unit(lift.terms[number].distances, members)))
         count += 2 * len(members)
     return found, count
+
+
+def _unit(distances: DistanceTerms | None, members: Array) -> float:
+    """Root mean square of delta^ / r - 1, at most 1."""
+    assert distances is not None
+    if not len(members):
+        return 1.0
+    relative = 1 - distances.measured[members] / distances.point[members]
+    return float(np.clip(np.sqrt(np.mean(relative**2)), _FINEST, 1.0))
 
 
 def _add_slopes(
@@ -354,19 +373,21 @@ def _add_slopes(
     starts: Array,
     scale: float,
 ) -> None:
-    """S_c loses p times the slope of every term of a distance; its p and q have a cone of their own, at the end."""
+    """S_c loses u p times the slope of every term of a distance; its p and s have a cone of their own, at the end."""
     block = len(starts) - 1 - sum(len(own.members) for own in slopes)
     for own in slopes:
         batch, first = lift.forms[own.batch], starts[block : block + len(own.members)]
         column = np.full(len(batch.rows), -1)
         column[own.members] = own.columns[:, 0]
-        for c, chosen, matrices in _at_home(lift, batch, scale * _slopes_of(lift, own).matrix, tree, coordinates):
+        for c, chosen, matrices in _at_home(
+            lift, batch, scale * own.unit * _slopes_of(lift, own).matrix, tree, coordinates
+        ):
             matrices = matrices * (column[chosen] >= 0)[:, None, None]
             member, i, j = np.nonzero(np.triu(matrices))
             entries.add(int(starts[c]), i, j, matrices[member, i, j], column[chosen][member])
-        for place in (0, 1):
-            at = np.full(len(first), place)
-            entries.add(first, at, at, np.full(len(first), -1.0), own.columns[:, place])
+        for row, column, variable, value in ((0, 0, 0, -own.unit), (0, 1, 0, -1.0), (1, 1, 1, -1.0)):
+            at = (np.full(len(first), row), np.full(len(first), column))
+            entries.add(first, *at, np.full(len(first), value), own.columns[:, variable])
         block += len(own.members)
 
 
