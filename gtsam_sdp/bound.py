@@ -116,6 +116,8 @@ class Slack:
         base: what the multipliers promise if S >= 0.
         base_error: rounding error in it.
         roundoffs: granted to each summand of an entry, relative to its magnitude.
+        border: what the proof treats apart with each reference: first row of a second frame, and a row of a position,
+            (c, 2), -1 for none; None: nothing.
     """
 
     S: scipy.sparse.csc_array
@@ -127,6 +129,7 @@ class Slack:
     base: float
     base_error: float
     roundoffs: int = COEFFICIENT_ROUNDOFFS
+    border: Array | None = None
 
     @classmethod
     def build(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> Slack:
@@ -138,6 +141,7 @@ class Slack:
         diagonals = np.abs(np.einsum("kii->ki", multipliers))
         norms = np.zeros(qcqp.size)
         norms[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
+        border = qcqp.coordinates.border
         return cls(
             S=certificate_matrix(qcqp, multipliers, pairs),
             magnitude=magnitude.tocsc(),
@@ -145,6 +149,7 @@ class Slack:
             norms=norms,
             references=qcqp.coordinates.position[qcqp.coordinates.references],
             component=qcqp.coordinates.component[qcqp.coordinates.kept],
+            border=np.where(border >= 0, qcqp.coordinates.position[border], -1),
             base=math.fsum([qcqp.constant, -loss, *traces.tolist()]),
             base_error=8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
             + _COEFFICIENT_ERROR * qcqp.constant_magnitude,
@@ -153,12 +158,13 @@ class Slack:
 
 @dataclass(frozen=True)
 class _Bordered:
-    """S split into the rows of the reference frames (border) and the rest (inner).
+    """S split into the rows that the proof treats apart (border) and the rest (inner).
 
     Attributes:
         slack: the whole matrix.
         errors: error of the entries of each row relative to the magnitude, (n,).
         inner, border: the two sets of rows.
+        place: place of each border row among those of its component, (len(border),).
         upper: upper triangle of the inner part as a real matrix.
     """
 
@@ -166,17 +172,24 @@ class _Bordered:
     errors: Array
     inner: Array
     border: Array
+    place: Array
     upper: scipy.sparse.csc_array
 
     @classmethod
     def split(cls, slack: Slack, count: int) -> _Bordered:
-        """The rows of reference frames, `count` each, apart from the others."""
-        border = np.zeros(len(slack.norms), dtype=bool)
-        border[(slack.references[:, None] + np.arange(count)).ravel()] = True
-        inner = np.flatnonzero(~border)
+        """The border's rows, `count` for each frame, apart from the others."""
+        place = np.full(len(slack.norms), -1)
+        for offset in range(count):
+            place[slack.references + offset] = offset
+        if slack.border is not None:
+            second, position = slack.border.T
+            for offset in range(count):
+                place[second[second >= 0] + offset] = count + offset
+            place[position[position >= 0]] = 2 * count
+        border, inner = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
         # entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs
         errors = (slack.roundoffs + slack.summands) * UNIT_ROUNDOFF
-        return cls(slack, errors, inner, np.flatnonzero(border), real_upper(slack.S, inner))
+        return cls(slack, errors, inner, border, place[border], real_upper(slack.S, inner))
 
     @property
     def is_complex(self) -> bool:
@@ -293,24 +306,19 @@ def _avoidable(bound: VerifiedBound) -> float:
 
 
 def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, shift: float) -> tuple[float, float]:
-    """What can be added to the traces of the references' multipliers, and the rounding error in it.
+    """The least value of <S, Y Y^H> over the border's rows, and the rounding error in it.
 
-    With inner part M and coupling B, S >= 0 if the border's own block plus V^H M V + V^H B + B^H V is positive
-    semidefinite, less the residual (B + M V)^H M^-1 (B + M V), for any V; moving that matrix into the multiplier of
-    the reference makes it zero. V is Y relative to the reference, improved by up to three solves.
+    With inner part M and coupling B, <S, Y Y^H> is at least the border's own part of V^H S V, V = [I; V_inner], less
+    the residual (B + M V_inner)^H M^-1 (B + M V_inner), for any V_inner. V is Y relative to the reference if that is
+    the whole border, else zero, improved by up to three solves.
     """
-    size, count = Y.shape
     slack = bordered.slack
-    S, magnitude, references, component = slack.S, slack.magnitude, slack.references, slack.component
+    S, magnitude, references = slack.S, slack.magnitude, slack.references
     if not len(references):
         return 0.0, 0.0
     inner, border = bordered.inner, bordered.border
-    frames = Y[references[:, None] + np.arange(count)]
-    V = np.zeros_like(Y)
-    known = np.flatnonzero(component >= 0)
-    V[known] = (Y[known][:, None, :] @ frames[component[known]].conj().swapaxes(1, 2))[:, 0]
-    V[border] = np.tile(np.eye(count), (len(references), 1))
-    shifts = np.zeros(size)
+    V = _relative_to_border(bordered, Y)
+    shifts = np.zeros(len(Y))
     shifts[inner] = shift * bordered.bounded[inner]
     margin = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
     enough = _NEGLIGIBLE_REMAINDER * float(np.sum(np.abs(V) * (magnitude @ np.abs(V))))
@@ -324,16 +332,81 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
     lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
     errors = bordered.errors + (lengths + 2) * UNIT_ROUNDOFF
     reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
-    # rows of the border: exact sums of entries that are as good as the other row they belong to
-    errors[border] = slack.roundoffs * UNIT_ROUNDOFF
-    reach[border] = (magnitude @ (errors[:, None] * np.abs(V)))[border]
-    remainder = np.zeros(size)
+    # rows of references: exact sums of entries that are as good as the other row they belong to
+    exact = (references[:, None] + np.arange(Y.shape[1])).ravel()
+    errors[exact] = slack.roundoffs * UNIT_ROUNDOFF
+    reach[exact] = (magnitude @ (errors[:, None] * np.abs(V)))[exact]
+    remainder = np.zeros(len(Y))
     remainder[inner] = (np.abs(residual[inner]) + reach[inner]).max(axis=1) ** 2 / margin
+    if V.shape[1] > Y.shape[1]:
+        return _least_of_borders(slack, Y.shape[1], V, residual, reach, remainder)
     products = V.conj()[:, :, None] * residual[:, None, :]
     uncertain = np.abs(V)[:, :, None] * reach[:, None, :] + len(V) * UNIT_ROUNDOFF * np.abs(products)
     gain = math.fsum(np.trace(products, axis1=1, axis2=2).real.tolist())
+    count = Y.shape[1]
     error = count * (uncertain.sum(axis=(0, 2)).max() + count * remainder.sum())
     return gain, float(error) * (1 + 1e-6)
+
+
+def _relative_to_border(bordered: _Bordered, Y: Array) -> Array:
+    """V to begin with, (n, k): one column for each row of a component's border."""
+    slack, count = bordered.slack, Y.shape[1]
+    extended = slack.border is not None and (slack.border >= 0).any()
+    V = np.zeros((len(Y), 2 * count + 1 if extended else count), dtype=Y.dtype)
+    if not extended:
+        frames = Y[slack.references[:, None] + np.arange(count)]
+        known = np.flatnonzero(slack.component >= 0)
+        V[known] = (Y[known][:, None, :] @ frames[slack.component[known]].conj().swapaxes(1, 2))[:, 0]
+    V[bordered.border] = np.eye(V.shape[1])[bordered.place]
+    return V
+
+
+def _least_of_borders(
+    slack: Slack, count: int, V: Array, residual: Array, reach: Array, remainder: Array
+) -> tuple[float, float]:
+    """The least values of the components' borders together, of two frames and a position each, and the rounding error.
+
+    With G the border's form on its rows (F, H, t) of frames and a position,
+        <G, Y_b Y_b^H> >= tr K_FF + tr K_HH + 2 Re <K_FH, F H^H>,    K = G - g g^H / G_tt on the frames' rows,
+    where g is what couples t to the frames. F H^H is a rotation, and the least value over rotations is that of the
+    orthogonal Procrustes problem.
+    """
+    gain, error, frames = 0.0, 0.0, 2 * count
+    for number in range(len(slack.references)):
+        at = np.flatnonzero(slack.component == number)
+        own, near = V[at], np.abs(V[at])
+        G = own.conj().T @ residual[at]
+        sizes = near.T @ np.abs(residual[at])
+        # every entry: products of uncertain numbers, their sum, and the residual's own part
+        off = near.T @ reach[at] + len(at) * UNIT_ROUNDOFF * sizes + remainder[at].sum()
+        off = (off + off.T) * (1 + 1e-6)
+        G = (G + G.conj().T) / 2
+        second, position = (-1, -1) if slack.border is None else slack.border[number]
+        if position >= 0:
+            held, pull = float(G[frames, frames].real) - float(off[frames, frames]), G[:frames, frames]
+            if held <= 0:
+                return 0.0, math.inf
+            taken = pull[:, None] * pull.conj() / held
+            reach_of_pull = np.abs(pull) + off[:frames, frames]
+            G = G[:frames, :frames] - taken
+            off = off[:frames, :frames] + (reach_of_pull[:, None] * reach_of_pull / held - np.abs(taken)) * (1 + 1e-6)
+            off += 8 * UNIT_ROUNDOFF * (np.abs(G) + np.abs(taken))
+        gain += float(np.trace(G[:frames, :frames]).real)
+        error += float(off[:frames, :frames].sum()) + 8 * frames * UNIT_ROUNDOFF * float(np.abs(np.diagonal(G)).sum())
+        if second >= 0:
+            turned, turned_off = _least_of_rotations(G[:count, count:frames])
+            gain, error = gain + 2 * turned, error + 2 * turned_off
+    return gain, error
+
+
+def _least_of_rotations(G: Array) -> tuple[float, float]:
+    """The least value of Re <G, E> over rotations E, and its rounding error; complex numbers in the plane."""
+    if np.iscomplexobj(G):
+        return -float(np.abs(G).sum()), 8 * UNIT_ROUNDOFF * float(np.abs(G).sum())
+    left, values, right = np.linalg.svd(-G)
+    error = 64 * UNIT_ROUNDOFF * float(values[0])
+    mirrored = np.linalg.det(left @ right) < 0 and values[-1] > error
+    return -float(values[0] + values[1] + (-values[2] if mirrored else values[2])), 3 * error
 
 
 def _accurate_product(S: scipy.sparse.csc_array, V: Array) -> Array:

@@ -131,18 +131,20 @@ class Certificate:
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / cost, or 0 if it is above the tolerance and the cost, at most 1e-12, is zero up to rounding
-            (noise-free data).
+        relative_gap: gap / cost, or 0 if that is above the tolerance and the cost is zero to the digits of the data.
         tolerance: largest relative gap that counts as CERTIFIED.
         method: where the bound is from: multipliers in closed form ("multipliers", "multipliers, polished"), the
             semidefinite relaxation ("chordal SDP") or the "staircase".
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
-        stationarity: relative decrease of the cost that one more step brings: of Newton, as the proof predicts it, if
-            CERTIFIED, else of Levenberg-Marquardt; large if the values are not the result of an optimisation.
+        stationarity: relative decrease of the cost that one more step from the values brings: of Newton, as the proof
+            predicts it, if that is next to nothing, else of Levenberg-Marquardt; large if the values are not the
+            result of an optimisation.
         rounding: part of the gap that was given away to floating-point errors.
         terms: every factor's part in the bound.
         timings: seconds of each step.
         notes: remarks for the user.
+        zero_cost: the values are CERTIFIED because their cost is zero to the digits of the data: every residual is
+            below 1e-5 of what was measured.
     """
 
     status: CertificateStatus
@@ -158,6 +160,7 @@ class Certificate:
     terms: FactorTerms
     timings: Mapping[str, float]
     notes: tuple[str, ...]
+    zero_cost: bool = False
 
     def __bool__(self) -> bool:
         return self.status is CertificateStatus.CERTIFIED
@@ -192,6 +195,7 @@ class Certificate:
             "shift": finite_or_none(self.shift),
             "stationarity": finite_or_none(self.stationarity),
             "rounding": float(self.rounding),
+            "zero_cost": self.zero_cost,
             "factors": len(self.terms),
             "exactness": self.terms.counts(),
             "largest_contributions": [term.to_dict() for term in self.terms.largest()],

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import gtsam
@@ -16,7 +16,8 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import GtsamSdpError, InvalidTermError
+from gtsam_sdp.errors import InvalidTermError, SolveFailedError
+from gtsam_sdp.exact_data import is_zero
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -28,13 +29,15 @@ from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import ASSUMED, percent
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
+    ABOVE_COST,
     FAR_FROM_OPTIMUM,
-    NO_COST,
     NOISE_FLOOR,
     POLISH_DECREASE,
     POLISHING_GAIN,
+    SAME_COST,
+    SHORT_RELAXATION,
     TERM_VIOLATION,
-    ZERO_COST,
+    WORTH_A_STEP,
 )
 from gtsam_sdp.variables import Array
 
@@ -66,11 +69,12 @@ def certify(
         values: the solution, usually the result of an optimizer; it is not changed.
         tolerance: largest relative gap that counts as CERTIFIED.
         method: "multipliers" needs no SDP solver; "chordal" takes multipliers from the semidefinite relaxation on the
-            cliques of the Bayes tree, which takes longer and can prove more; "auto" is "multipliers".
+            cliques of the Bayes tree, which takes longer and can prove more; "auto": multipliers, and the relaxation
+            where these do not certify the values and it is predicted to take less than five seconds.
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
             as 0 in the bound and keep their cost, so the bound stays valid. Keys that only they hold may have values
             of any type, as IMU biases and calibrations.
-        backend: the SDP solver of "chordal": "clarabel", "mosek" or an instance of a `Backend`.
+        backend: the SDP solver of the relaxation: "clarabel", "mosek" or an instance of a `Backend`.
         verbose: show the steps as they are done.
 
     Raises:
@@ -88,9 +92,7 @@ def certify(
         clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
-        return certify_reading(
-            graph, values, reading, clock, tolerance=tolerance, backend=backend if method == "chordal" else None
-        )
+        return certify_reading(graph, values, reading, clock, tolerance=tolerance, method=method, backend=backend)
 
 
 def certify_reading(
@@ -100,28 +102,23 @@ def certify_reading(
     clock: Clock,
     *,
     tolerance: float,
-    backend: BackendChoice | None = None,
+    method: Method = "multipliers",
+    backend: BackendChoice = "clarabel",
     terms: Sequence[Terms] | None = None,
 ) -> Certificate:
-    """`certify` of a graph that was read already, with its terms if they are known.
-
-    With a backend the multipliers come from the relaxation.
-    """
+    """`certify` of a graph that was read already, with its terms if they are known."""
     terms = build_terms(reading) if terms is None else terms
     table = _factor_terms(reading, terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
     if not terms:
-        evidence = _Evidence(_NO_BOUND, 0.0, "multipliers")
-    elif backend is not None:
-        solution = Relaxation.build(reading, terms).solve(backend)
-        clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
-        evidence = _Evidence(solution.bound, solution.size, "chordal SDP")
+        evidence = _Evidence(_NO_BOUND, 0.0, "multipliers", math.nan)
+    elif method == "chordal":
+        evidence = _by_relaxation(Relaxation.build(reading, terms), backend, clock)
     else:
-        coordinates = centred_coordinates(reading, terms)
-        qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
-        clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
-        evidence = _gather_evidence(qcqp, coordinates.reduce(reading.estimate), reading.cost, tolerance, clock)
-    return _conclude(graph, values, reading, terms, table, evidence, tolerance, clock)
+        evidence = _by_multipliers(reading, values, terms, tolerance, clock)
+        if method == "auto" and not evidence.proves(reading.cost, tolerance):
+            evidence = _by_short_relaxation(reading, terms, evidence, backend, clock)
+    return _conclude(graph, values, reading, table, evidence, tolerance, clock)
 
 
 _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
@@ -129,28 +126,94 @@ _NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The best verified bound, the size of the terms before they cancel, and the method."""
+    """The best verified bound and how it was found.
+
+    Attributes:
+        bound: the bound.
+        size: of the terms before they cancel.
+        method: where the bound is from.
+        decrease: how much the lifted cost at the values can still fall nearby; NaN if that is not known.
+        is_zero: the cost of the values is zero to the digits of the data.
+        relaxation_seconds: predicted time of a relaxation that was not solved because it takes long; 0 otherwise.
+    """
 
     bound: VerifiedBound
     size: float
     method: str
+    decrease: float
+    is_zero: bool = False
+    relaxation_seconds: float = 0.0
+
+    def proves(self, cost: float, tolerance: float) -> bool:
+        """Whether the values are certified."""
+        return self.is_zero or cost - self.bound.value <= tolerance * cost
 
 
-def _gather_evidence(qcqp: Qcqp, Y: Array, cost: float, tolerance: float, clock: Clock) -> _Evidence:
-    """Verifies the multipliers at Y, and once more after polishing where that can still gain something."""
-    size = qcqp.term_size(Y)
+def _by_relaxation(relaxation: Relaxation, backend: BackendChoice, clock: Clock) -> _Evidence:
+    """The bound of the semidefinite relaxation on cliques."""
+    solution = relaxation.solve(backend)
+    clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
+    return _Evidence(solution.bound, solution.size, "chordal SDP", math.nan)
+
+
+def _by_short_relaxation(
+    reading: Reading, terms: Sequence[Terms], known: _Evidence, backend: BackendChoice, clock: Clock
+) -> _Evidence:
+    """The better one of what is known and the relaxation's bound, if that one takes no longer than a few seconds."""
+    relaxation = Relaxation.build(reading, terms, lift="auto")
+    seconds = relaxation.predicted_cost.seconds
+    if seconds > SHORT_RELAXATION:
+        relaxation = Relaxation.build(reading, terms)
+        seconds = relaxation.predicted_cost.seconds
+    if seconds > SHORT_RELAXATION or not relaxation.predicted_cost.fits:
+        return replace(known, relaxation_seconds=seconds)
+    clock.done("cliques", f"a relaxation of about {seconds:.1f} s")
+    try:
+        found = _by_relaxation(relaxation, backend, clock)
+    except SolveFailedError:
+        return known
+    return found if found.bound.value > known.bound.value else known
+
+
+def _by_multipliers(
+    reading: Reading, values: gtsam.Values, terms: Sequence[Terms], tolerance: float, clock: Clock
+) -> _Evidence:
+    """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
+    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
+    Y = qcqp.coordinates.reduce(reading.estimate)
+    clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
+    size, cost = qcqp.term_size(Y), reading.cost
     scale = max(cost, NOISE_FLOOR * size)
     lifted = qcqp.cost(Y)
     bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
     clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
+    at_values = _Evidence(bound, size, "multipliers", bound.decrease)
     to_gain = lifted - bound.value - bound.rounding
     if to_gain <= POLISHING_GAIN * max(cost - bound.value, tolerance * scale) < math.inf:
-        return _Evidence(bound, size, "multipliers")
+        return at_values
+    if not at_values.proves(cost, tolerance) and is_zero(reading, values, tolerance):
+        return replace(at_values, decrease=math.nan, is_zero=True)
     polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
-    better = verify_bound(qcqp, closed_form_multipliers(qcqp, polished.Y), polished.Y)
+    better = _verify_polished(reading, terms, qcqp, polished.Y, cost - tolerance * scale)
     clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
-    return _Evidence(max(bound, better, key=lambda b: b.value), size, "multipliers, polished")
+    best = max(bound, better, key=lambda b: b.value)
+    return _Evidence(best, size, "multipliers, polished", polished.decrease + better.decrease)
+
+
+def _verify_polished(reading: Reading, terms: Sequence[Terms], qcqp: Qcqp, Y: Array, enough: float) -> VerifiedBound:
+    """The bound of a polished point; where the world frame is in the graph, the better one of two references."""
+    multipliers = closed_form_multipliers(qcqp, Y)
+    if reading.layout.world < 0:
+        return verify_bound(qcqp, multipliers, Y)
+    by_world = verify_bound(qcqp, multipliers, Y, quick=True)
+    if by_world.value >= enough:
+        return by_world
+    inside = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, inside=True))
+    reduced = inside.coordinates.reduce(qcqp.coordinates.expand(Y))
+    found = verify_bound(inside, closed_form_multipliers(inside, reduced), reduced, quick=by_world.value > 0)
+    best = max(by_world, found, key=lambda bound: bound.value)
+    return best if best.value > 0 else verify_bound(qcqp, multipliers, Y)
 
 
 def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
@@ -198,7 +261,6 @@ def _conclude(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
     reading: Reading,
-    terms: Sequence[Terms],
     table: FactorTerms,
     evidence: _Evidence,
     tolerance: float,
@@ -206,26 +268,30 @@ def _conclude(
 ) -> Certificate:
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
     cost, bound = reading.cost, evidence.bound
-    value = float(bound.value)
-    if value > cost * (1 + 1e-6) + 1e-8 * evidence.size and not reading.hard:
-        raise GtsamSdpError(
-            "A verified bound is above the cost of a feasible point: please report this graph as a bug."
-        )
-    lower_bound = min(max(value, 0.0), cost)
+    excess = float(bound.value) - cost
+    if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
+        bound = _NO_BOUND  # no feasible point is below a bound: that one was none
+    lower_bound = min(max(float(bound.value), 0.0), cost)
     gap = cost - lower_bound
     relative_gap = gap / cost if gap > 0 else 0.0
-    if relative_gap > tolerance and _is_zero(reading, terms):
+    zero_cost = relative_gap > tolerance and (evidence.is_zero or is_zero(reading, values, tolerance))
+    if zero_cost:
         relative_gap = 0.0
     if relative_gap <= tolerance:
         status = CertificateStatus.CERTIFIED
     else:
         status = CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE
     scale = max(cost, np.finfo(float).tiny)
-    if status is CertificateStatus.CERTIFIED:
-        stationarity = min(bound.decrease, cost) / scale if relative_gap else 0.0
-    else:
+    stationarity = min(evidence.decrease, cost) / scale
+    if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
         stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
+    notes = _notes(reading, stationarity, status, bound.rounding)
+    if evidence.relaxation_seconds and status is not CertificateStatus.CERTIFIED:
+        notes += (
+            f"{ADVICE}relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "
+            'method="chordal"',
+        )
     return Certificate(
         status=status,
         cost=cost,
@@ -239,15 +305,21 @@ def _conclude(
         rounding=bound.rounding,
         terms=table,
         timings=clock.seconds,
-        notes=_notes(reading, stationarity, status, bound.rounding),
+        notes=notes + _excess_note(excess, cost, evidence.bound is bound),
+        zero_cost=zero_cost,
     )
 
 
-def _is_zero(reading: Reading, terms: Sequence[Terms]) -> bool:
-    """Whether the cost is next to nothing, in its own unit, and every factor's next to its term's size."""
-    if reading.cost > NO_COST or _dropped_cost(reading) > 0:
-        return False
-    return bool((reading.costs <= ZERO_COST * _sizes(reading, terms)).all())
+def _excess_note(excess: float, cost: float, kept: bool) -> tuple[str, ...]:
+    """What is told of a bound above graph.error."""
+    if excess <= SAME_COST * cost:
+        return ()
+    if not kept:
+        return ("a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",)
+    return (
+        f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it, which is rounding "
+        "in GTSAM: it is cut at graph.error",
+    )
 
 
 def _dropped_cost(reading: Reading) -> float:
@@ -265,13 +337,23 @@ def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
 
 
 def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
-    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done."""
-    try:
-        optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values)
-        optimizer.iterate()
-    except RuntimeError:
-        return math.inf
-    return max(cost - optimizer.error(), 0.0)
+    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done.
+
+    Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.
+    """
+    gains = []
+    for by_diagonal in (False, True):
+        parameters = gtsam.LevenbergMarquardtParams()
+        parameters.setDiagonalDamping(by_diagonal)
+        try:
+            optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values, parameters)
+            optimizer.iterate()
+        except RuntimeError:
+            continue
+        gains.append(max(cost - optimizer.error(), 0.0))
+        if gains[-1] > SAME_COST * cost:
+            break
+    return max(gains, default=math.inf)
 
 
 def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rounding: float) -> tuple[str, ...]:

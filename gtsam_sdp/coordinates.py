@@ -66,7 +66,10 @@ class Coordinates:
         turns: these blocks are turns @ the world's rows, (h, rows, rows).
         references: first raw rows of one reference frame for each component, (c,).
         component: component of each raw row, (raw,), as an index into `references`; -1 for none.
-        anchor: for a translation row that may be shifted freely, the row that is held at zero instead, (raw,), or -1.
+        anchor: the translation row that another one is counted from too, (raw,), or -1. Where they may be shifted
+            together at no cost it is held at zero and no unknown.
+        border: what a proof treats apart with each reference: first raw row of a second frame, and a translation row,
+            (c, 2), -1 for none.
     """
 
     layout: Layout
@@ -78,6 +81,7 @@ class Coordinates:
     references: Array
     component: Array
     anchor: Array
+    border: Array
 
     @property
     def size(self) -> int:
@@ -137,29 +141,53 @@ class Coordinates:
 
     def _points(self, terms: Terms) -> tuple[Array, Array, Array]:
         """Rows of translations and references, (m, s); points as combinations of them, (m, q, s); their sizes."""
-        reference, arms, arm_sizes = self._arms(terms)
         combination = np.broadcast_to(terms.combination, (len(terms.factor), *terms.combination.shape[-2:]))
-        if not arm_sizes.any():
-            return terms.translations, combination, np.abs(combination)
-        rows = np.concatenate([terms.translations, reference[:, None] + np.arange(self.layout.space.rows)], axis=1)
-        sizes = np.concatenate([np.abs(combination), arm_sizes], axis=2)
-        return rows, np.concatenate([combination, arms], axis=2), sizes
+        combination, carried = self._carried(terms, combination)
+        rows, points, sizes = ([part] for part in (terms.translations, combination, np.abs(combination)))
+        for part, own in zip(carried, (rows, points, sizes), strict=False):
+            own.append(part)
+        for of_world in (False, True) if self.layout.world >= 0 else (False,):
+            reference, arms, arm_sizes = self._arms(terms, of_world)
+            if arm_sizes.any():
+                rows.append(reference[:, None] + np.arange(self.layout.space.rows))
+                points.append(arms)
+                sizes.append(arm_sizes)
+        return np.concatenate(rows, axis=1), np.concatenate(points, axis=2), np.concatenate(sizes, axis=2)
 
-    def _arms(self, terms: Terms) -> tuple[Array, Array, Array]:
+    def _carried(self, terms: Terms, combination: Array) -> tuple[Array, tuple[Array, Array, Array] | tuple[()]]:
+        """The combination without rows that carry others; these rows, (m, 1), their coefficients, (m, q, 1), and sizes.
+
+        Differences of rows that are counted from the same one do not hold it.
+        """
+        carriers = self.border[:, 1][self.border[:, 1] >= 0]
+        if not len(carriers) or not terms.translations.shape[1]:
+            return combination, ()
+        rows = terms.translations
+        own = np.isin(rows, carriers)
+        carrier = np.where(own, rows, np.where(np.isin(self.anchor[rows], carriers), self.anchor[rows], NONE))
+        parts = np.where((carrier >= 0)[:, None, :], combination, 0)
+        total = parts.sum(axis=2, keepdims=True)
+        whole = np.isin(parts, (-1, 0, 1)).all()
+        sizes = np.abs(total) if whole else np.abs(parts).sum(axis=2, keepdims=True)
+        row = np.maximum(carrier.max(axis=1, keepdims=True), 0)
+        return np.where(own[:, None, :], 0, combination), (row, total, sizes)
+
+    def _arms(self, terms: Terms, of_world: bool) -> tuple[Array, Array, Array]:
         """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows); their sizes.
 
-        A sum of two numbers is rounded relative to itself; where more take part, or a coefficient is not 1 or -1,
-        the size is that of the numbers before they cancel.
+        Those of translations counted from the world frame, with the terms' offsets, or of the others. A sum of two
+        numbers is rounded relative to itself; where more take part, or a coefficient is not 1 or -1, the size is that
+        of the numbers before they cancel.
         """
-        of_rows = self.reference[terms.translations]
-        reference = of_rows.max(axis=1) if of_rows.shape[1] else np.full(len(terms.factor), NONE)
-        shifts = self.shift[terms.translations]
+        of_rows, world = self.reference[terms.translations], self.layout.world
+        chosen = (of_rows == world) == of_world if world >= 0 else np.full(of_rows.shape, not of_world)
+        reference = np.where(chosen, of_rows, NONE).max(axis=1, initial=world if of_world else NONE)
+        shifts = np.where(chosen[:, :, None], self.shift[terms.translations], 0)
         arms = terms.combination @ shifts
         involved = np.count_nonzero(terms.combination, axis=-1).max(initial=0)
         units = np.isin(terms.combination, (-1, 0, 1)).all() and involved <= 2
         sizes = np.abs(arms) if units else np.abs(terms.combination) @ np.abs(shifts)
-        if terms.offset is not None:
-            reference = np.full(len(terms.factor), self.layout.world)
+        if of_world and terms.offset is not None:
             arms = arms - terms.offset
             sizes = np.abs(arms) if units and involved <= 1 else sizes + np.abs(terms.offset)
         return np.maximum(reference, 0), arms, sizes
@@ -204,6 +232,8 @@ class Coordinates:
         count = self.layout.space.rows
         lifted = np.zeros((self.layout.size, count), dtype=self.layout.space.dtype)
         lifted[self.kept] = unknowns
+        counted = np.flatnonzero(self.anchor >= 0)
+        lifted[counted] += lifted[self.anchor[counted]]
         if len(self.turned):
             world = lifted[self.layout.world : self.layout.world + count]
             lifted[self.turned[:, None] + np.arange(count)] = self.turns @ world
@@ -256,11 +286,18 @@ def plain_coordinates(reading: Reading) -> Coordinates:
     kept = _without(layout, hard)
     none = np.zeros(0, dtype=np.intp)
     nowhere = np.full(layout.size, NONE)
-    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, nowhere, nowhere)
+    nothing = np.zeros((0, 2), dtype=np.intp)
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, none, nowhere, nowhere, nothing)
 
 
-def centred_coordinates(reading: Reading, terms: Sequence[Terms]) -> Coordinates:
+def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, inside: bool = False) -> Coordinates:
     """Translations counted from the estimate, one of them anchored in each component that can be shifted freely.
+
+    Args:
+        reading: the graph at the estimate.
+        terms: of its factors.
+        inside: count from a pose in place of the world frame, which weak factors may hold: the proof then treats
+            apart that pose, and the world frame with it.
 
     Raises:
         InvalidGraphError: a key that no term constrains, unless the reading drops what has no term.
@@ -269,24 +306,61 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms]) -> Coordinates
     hard = _hard_values(reading)
     component, references = components(layout, terms, hard.turned, hard.rows)
     is_translation = translation_rows(layout)
+    touched = touched_rows(layout, terms)
+    anchor = anchors(layout, terms, hard.rows)
+    touched[references[:, None] + np.arange(layout.space.rows)] = True
+    kept = _without(layout, hard)
+    free = kept[~touched[kept]]
+    if len(free) and not reading.drops:
+        _raise_free(layout, free, is_translation)
+    kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
+    border = np.full((len(references), 2), NONE)
+    if inside and layout.world >= 0:
+        own = np.flatnonzero(references == layout.world)
+        places = _inside(layout, terms, kept[component[kept] == own[0]]) if len(own) else None
+        if places is not None:
+            references, border[own[0]] = references.copy(), places[1]
+            references[own[0]] = places[0]
+            carried = kept[(component[kept] == own[0]) & is_translation[kept] & (kept != places[1][1])]
+            anchor[carried[anchor[carried] < 0]] = places[1][1]
     frame = np.where(component >= 0, references[component], NONE) if len(references) else component
     reference = np.where(is_translation, frame, NONE)
+    reference[hard.rows] = layout.world
     shift = np.zeros((layout.size, layout.space.rows), dtype=layout.space.dtype)
     at = np.flatnonzero(reference >= 0)
     frames = reading.estimate[reference[at][:, None] + np.arange(layout.space.rows)]
     shift[at] = (reading.estimate[at][:, None, :] @ frames.conj().swapaxes(1, 2))[:, 0]
     shift[hard.rows] = hard.positions
-    touched = touched_rows(layout, terms)
-    touched[references] = True
-    for offset in range(1, layout.space.rows):
-        touched[references + offset] = True
-    kept = _without(layout, hard)
-    free = kept[~touched[kept]]
-    if len(free) and not reading.drops:
-        _raise_free(layout, free, is_translation)
-    anchor = anchors(layout, terms, hard.rows)
-    kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
-    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component, anchor)
+    return Coordinates(layout, kept, reference, shift, hard.turned, hard.turns, references, component, anchor, border)
+
+
+def _inside(layout: Layout, terms: Sequence[Terms], rows: Array) -> tuple[int, tuple[int, int]]:
+    """The frame to count from in the world's component, and what else the proof treats apart with it.
+
+    The variable with the largest weights: its rotation if one has any, the world frame, and its position.
+
+    Args:
+        layout: the raw rows.
+        terms: of the factors.
+        rows: raw rows of the component that are unknowns.
+    """
+    weight = np.zeros(layout.size)
+    for batch in terms:
+        sizes = np.abs(batch.matrix).sum(axis=2)
+        turning = sizes.shape[1] - batch.combination.shape[-2]
+        count = layout.space.rows
+        for slot in range(batch.rotations.shape[1]):
+            np.add.at(weight, batch.rotations[:, slot], sizes[:, slot * count : (slot + 1) * count].sum(axis=1))
+        moved = (np.abs(batch.combination) * sizes[:, turning:, None]).sum(axis=1)
+        np.add.at(weight, batch.translations, moved)
+    blocks = np.intersect1d(rows, layout.blocks)
+    blocks = blocks[blocks != layout.world]
+    if len(blocks):
+        first = int(blocks[np.argmax(weight[blocks])])
+        position = int(layout.translation[layout.row_variable[first]])
+        return first, (layout.world, position if position in rows else NONE)
+    positions = rows[(rows < layout.world) | (rows >= layout.world + layout.space.rows)]
+    return layout.world, (NONE, int(positions[np.argmax(weight[positions])]) if len(positions) else NONE)
 
 
 def _hard_values(reading: Reading) -> _Hard:

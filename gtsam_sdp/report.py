@@ -33,8 +33,10 @@ def headline(certificate: Certificate) -> str:
     status = certificate.status.name
     verdict = f"{status} under an assumption" if certificate.assumptions else status
     gap = percent(certificate.relative_gap)
-    if status == "CERTIFIED" and not certificate.relative_gap:
-        return f"{verdict}: the cost is zero up to rounding ({certificate.cost:.1g}), no solution is better by more"
+    if certificate.zero_cost:
+        return f"{verdict}: the cost is zero to the digits of the data: {certificate.cost:.1g}"
+    if status == "CERTIFIED" and not certificate.gap:
+        return f"{verdict}: no solution is better by more than rounding"
     if status == "CERTIFIED":
         return f"{verdict}: no solution is better by more than {gap}"
     if status == "BOUNDED":
@@ -48,8 +50,8 @@ def proof(bound: float) -> str:
 
 
 def _share(certificate: Certificate) -> str:
-    if certificate.gap and not certificate.relative_gap:
-        return "the cost is zero up to rounding"
+    if certificate.zero_cost:
+        return "the cost is zero to the digits of the data"
     return f"{percent(certificate.relative_gap)} of the cost"
 
 

@@ -15,11 +15,14 @@ EIGENVALUE_ROUNDOFFS = 16
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-ZERO_COST = 1e-18
-"""A factor's cost is zero up to rounding below this share of its term's size: residuals of 1e-9."""
+NO_COST = 1e-20
+"""graph.error that is zero whatever the data: no residual is above 1.5e-10 of its sigma."""
 
-NO_COST = 1e-12
-"""graph.error that counts as zero, if every factor's part does: no residual is above 1.5e-6 of its sigma."""
+DIGITS = 1e-5
+"""Residuals below this share of what they measure are how the data was written: exact data of 6 digits has them."""
+
+WHOLE_TURN = 1.0
+"""Sum of all residual angles [rad] up to which no ring of poses can have a turn too many: that takes 2 pi."""
 
 SAME_COST = 1e-9
 """Costs whose difference is a smaller share than this are the same."""
@@ -53,6 +56,15 @@ POLISH_DECREASE = 1e-11
 
 FAR_FROM_OPTIMUM = 1e-3
 """Above this relative decrease of the cost by one more iteration the report advises to optimise first."""
+
+WORTH_A_STEP = 0.1
+"""A step that gains more than this share of the gap, or of the tolerance, is worth taking and worth telling."""
+
+SHORT_RELAXATION = 5.0
+"""`certify` goes on to the relaxation by itself where it is predicted to take no longer [s]."""
+
+ABOVE_COST = 1e-3
+"""A bound may be above graph.error by this share for GTSAM's rounding (angles near 1e-10 rad lose 1e-6); more is a bug."""
 
 POLISHING_GAIN = 0.1
 """Polishing is worth its time if it may close this share of the gap, and of the tolerance."""

@@ -88,11 +88,13 @@ class Vectors:
 def find_vectors(fit: Fit, slots: Slots, space: Space, chosen: Array) -> tuple[Vectors, Array] | None:
     """Which of the chosen fits are residual vectors in the world frame, and their coefficients."""
     d = space.dimension
-    count, size, columns = fit.coefficients.shape
-    whole = size % d == 0 and columns % d == 0 and (slots.part == np.tile(np.arange(d), columns // d)).all()
+    size = fit.coefficients.shape[1]
+    coefficients, slots = _padded(fit.coefficients, slots, d)
+    count, rows, columns = coefficients.shape
+    whole = rows % d == 0 and columns % d == 0 and (slots.part == np.tile(np.arange(d), columns // d)).all()
     if not whole:
         return None
-    blocks = fit.coefficients.reshape(count, size // d, d, columns // d, d)
+    blocks = coefficients.reshape(count, rows // d, d, columns // d, d)
     if d == 3:
         common = np.einsum("kqara->kqr", blocks) / 3
         rebuilt = np.einsum("kqr,ab->kqarb", common, np.eye(3))
@@ -105,12 +107,32 @@ def find_vectors(fit: Fit, slots: Slots, space: Space, chosen: Array) -> tuple[V
         )  # (m, q, 2, rows, 2)
     turns = slots.turns.reshape(-1, d)[:, 0]
     difference = np.abs(blocks - rebuilt)
-    turning = difference[:, :, :, turns].sum(axis=(3, 4)).reshape(count, size)
+    turning = difference[:, :, :, turns].sum(axis=(3, 4)).reshape(count, rows)[:, :size]
     moving = difference[:, :, :, ~turns].max(axis=(1, 2, 3, 4), initial=0.0)
     largest = np.abs(fit.coefficients).max(axis=(1, 2))
-    known = 4 * UNIT_ROUNDOFF * fit.inflation * np.abs(fit.coefficients[:, :, ~slots.turns]).max(axis=(1, 2), initial=0)
+    known = 4 * UNIT_ROUNDOFF * fit.inflation * np.abs(coefficients[:, :, ~slots.turns]).max(axis=(1, 2), initial=0)
     same = chosen & (turning.max(axis=1) <= _SAME * largest) & (moving <= known)
     return Vectors(common[:, :, turns], common[:, :, ~turns], turning), same
+
+
+def _padded(coefficients: Array, slots: Slots, d: int) -> tuple[Array, Slots]:
+    """Errors that are about vectors of as many numbers as themselves, padded like these to whole rows of d numbers.
+
+    A vector's padding is zero, so that its coefficients are free: those of the row's first number, on the diagonal.
+    """
+    count, size, columns = coefficients.shape
+    alike = not slots.turns.any() and (np.bincount(slots.key) == size).all()
+    if not alike or size % d == 0:
+        return coefficients, slots
+    keys, wide = columns // size, -(-size // d) * d
+    padded = np.zeros((count, wide, keys, wide))
+    padded[:, :size, :, :size] = coefficients.reshape(count, size, keys, size)
+    first = wide - d
+    for number in range(size, wide):
+        padded[:, number, :, number] = padded[:, first, :, first]
+    key, number = np.divmod(np.arange(keys * wide), wide)
+    row, part = np.divmod(number, d)
+    return padded.reshape(count, wide, -1), Slots(key, np.zeros(len(key), dtype=bool), row, part)
 
 
 def _rows(group: FittedGroup, layout: Layout) -> tuple[Array, Array]:
@@ -138,7 +160,7 @@ def _vectors(group: FittedGroup, vectors: Vectors, information: Array, given_up:
     rotations, translations = _rows(group, lifting.layout)
     count, q, _ = vectors.turning.shape
     moving = vectors.moving if np.abs(np.imag(vectors.moving)).any() else vectors.moving.real
-    constant = space.vectors(group.fit.constant.reshape(count, q, space.dimension))
+    constant = space.pack(group.fit.constant)
     weights = axis_weights(information, space.dimension)
     blank = Terms(
         factor=group.index,
