@@ -27,6 +27,7 @@ from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
 from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import ASSUMED, percent
+from gtsam_sdp.softening import softened
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     ABOVE_COST,
@@ -43,6 +44,10 @@ from gtsam_sdp.variables import Array
 
 Method = Literal["auto", "multipliers", "chordal"]
 _log = logging.getLogger(__name__)
+
+_TIGHTENINGS = 3
+_WORTH_TIGHTENING = 0.7
+"""Share of the gap that a tightening must not leave, for another one to be tried."""
 
 ADVICE = "the "
 """How notes begin that say why a certificate is not better; others state facts about the graph."""
@@ -116,6 +121,10 @@ def certify_reading(
         evidence = _by_relaxation(Relaxation.build(reading, terms), backend, clock)
     else:
         evidence = _by_multipliers(reading, values, terms, tolerance, clock)
+        if not evidence.proves(reading.cost, tolerance):
+            evidence = _tightened(reading, values, evidence, tolerance, clock)
+        if not evidence.proves(reading.cost, tolerance):
+            evidence = _with_less_weight(reading, values, evidence, tolerance, clock)
         if method == "auto" and not evidence.proves(reading.cost, tolerance):
             evidence = _by_short_relaxation(reading, terms, evidence, backend, clock)
     return _conclude(graph, values, reading, table, evidence, tolerance, clock)
@@ -134,6 +143,7 @@ class _Evidence:
         method: where the bound is from.
         decrease: how much the lifted cost at the values can still fall nearby; NaN if that is not known.
         is_zero: the cost of the values is zero to the digits of the data.
+        cap: largest weight, relative to the usual ones, that counts in the bound.
         relaxation_seconds: predicted time of a relaxation that was not solved because it takes long; 0 otherwise.
     """
 
@@ -142,6 +152,7 @@ class _Evidence:
     method: str
     decrease: float
     is_zero: bool = False
+    cap: float = math.inf
     relaxation_seconds: float = 0.0
 
     def proves(self, cost: float, tolerance: float) -> bool:
@@ -199,6 +210,42 @@ def _by_multipliers(
     clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
     best = max(bound, better, key=lambda b: b.value)
     return _Evidence(best, size, "multipliers, polished", polished.decrease + better.decrease)
+
+
+def _tightened(
+    reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock
+) -> _Evidence:
+    """The bound of terms that need to hold near the values only: where no factor is further above its term than the gap.
+
+    Again, as long as each bound leaves much less of the gap.
+    """
+    gaps: tuple[float, ...] = ()
+    gap = reading.cost - known.bound.value
+    while known.bound.value > 0 and not known.proves(reading.cost, tolerance) and len(gaps) < _TIGHTENINGS:
+        gaps += (gap,)
+        clock.done("tightening", f"terms within a gap of {gap:.3g}")
+        found = _by_multipliers(reading, values, build_terms(reading, gaps=gaps), tolerance, clock)
+        if found.bound.value <= known.bound.value:
+            break
+        known = replace(found, decrease=known.decrease)
+        if reading.cost - known.bound.value > _WORTH_TIGHTENING * gap:
+            break
+        gap = reading.cost - known.bound.value
+    return known
+
+
+def _with_less_weight(
+    reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock
+) -> _Evidence:
+    """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
+    for cap, softer in softened(reading):
+        clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
+        found = _by_multipliers(softer, values, build_terms(softer), tolerance, clock)
+        if found.bound.value > max(known.bound.value, 0.0):
+            known = replace(found, decrease=math.nan, cap=cap)
+        if known.proves(reading.cost, tolerance):
+            break
+    return known
 
 
 def _verify_polished(reading: Reading, terms: Sequence[Terms], qcqp: Qcqp, Y: Array, enough: float) -> VerifiedBound:
@@ -287,6 +334,11 @@ def _conclude(
         stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
     notes = _notes(reading, stationarity, status, bound.rounding)
+    if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
+        notes += (
+            f"weights differ by many decades: those above {evidence.cap:.0e} times the usual ones count as that in the "
+            "bound, and what these factors cost beyond it is part of the gap",
+        )
     if evidence.relaxation_seconds and status is not CertificateStatus.CERTIFIED:
         notes += (
             f"{ADVICE}relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "

@@ -41,7 +41,7 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     frame = adjoint(lifting.rotations(first))
     moved = transform(frame, lifting.translations(second) - lifting.translations(first)) - offset
     relative, e = _errors(lifting, measured, frame @ lifting.rotations(second), moved)
-    form = pose_form(_information(group, space), measured, offset, relative, e, lifting.max_cost, space)
+    form = pose_form(_information(group, space), measured, offset, relative, e, lifting.max_cost, space, lifting.gaps)
     return Terms(
         factor=group.index,
         rotations=np.stack([layout.rotation[first], layout.rotation[second]], axis=1),
@@ -61,7 +61,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
     measured, position = _measured(group, space, "prior")
     relative, e = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
     form = pose_form(
-        _information(group, space), measured, np.zeros_like(position), relative, e, lifting.max_cost, space
+        _information(group, space), measured, np.zeros_like(position), relative, e, lifting.max_cost, space, lifting.gaps
     )
     world = layout.rotation_rows(world_numbers(len(second)))
     return Terms(

@@ -7,12 +7,20 @@ complex number in 2D, so that one text serves both dimensions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
-from gtsam_sdp.factors.rotation_form import LocalForm, StiffAxis, add_anisotropic, isotropic_rotation, put
+from gtsam_sdp.factors.rotation_form import (
+    LocalForm,
+    StiffAxis,
+    add_anisotropic,
+    isotropic_rotation,
+    largest_angle,
+    put,
+)
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.terms import Exactness
 from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
@@ -30,7 +38,7 @@ _NEGLIGIBLE_LOSS = 1e-8
 
 def _curvature_table() -> tuple[Array, Array]:
     """k(theta) of docs/maths.md 2.5 on a grid over [0, pi]; the first node holds the limit 1/6."""
-    theta = np.linspace(0, np.pi, 65)
+    theta = np.linspace(0, np.pi, 513)
     x = theta[1:] / 2
     q, s, c = np.sin(x) / x, np.sin(x), np.cos(x)
     quadratic = 1 / q**2 - 1 - s**2 / 3
@@ -73,14 +81,19 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """Relative quantities at the estimate, k(theta_max), and the information of the rotation alone."""
+    """Relative quantities at the estimate, theta_max [rad], and the information of the rotation alone."""
 
     relative: Array
     e: Array
     omega: Array
     v: Array
-    curvature: Array
+    theta: Array
     marginal: Array
+
+    @property
+    def curvature(self) -> Array:
+        """k(theta_max), (m,)."""
+        return translation_curvature(self.theta)
 
     def select(self, at: Array) -> _Estimate:
         """The quantities of some of the factors."""
@@ -88,7 +101,14 @@ class _Estimate:
 
 
 def pose_form(
-    information: Array, measured: Array, offset: Array, relative: Array, e: Array, max_cost: float, space: Space
+    information: Array,
+    measured: Array,
+    offset: Array,
+    relative: Array,
+    e: Array,
+    max_cost: float,
+    space: Space,
+    gaps: Sequence[float] = (),
 ) -> LocalForm:
     """Minorant of 1/2 r^T L r, r = Log of the relative pose, on the rows (R_i, R_j, p): section 2.5.
 
@@ -100,9 +120,16 @@ def pose_form(
         e: e at the estimate, (m, rows) [m].
         max_cost: cost of the estimate: only points below it have to be bounded, which limits the angle.
         space: the plane or space.
+        gaps: how much the costs of points that have to be bounded can exceed the minorants, of the first form, of the
+            second one made with that, ...: what limits the angle further.
     """
     estimate = _estimate(information, relative, e, max_cost, space)
     split = _choose_split(information, estimate, max_cost, space)
+    for gap in gaps:
+        turned = adjoint(exp_rotation(split.w0, space)) @ relative
+        angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
+        estimate = replace(estimate, theta=np.minimum(estimate.theta, angle))
+        split = _choose_split(information, estimate, max_cost, space)
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -132,7 +159,7 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
     v = log_translation(omega, e, space)
-    return _Estimate(relative, e, omega, v, translation_curvature(theta), np.maximum(smallest, 0.0))
+    return _Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0))
 
 
 def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:

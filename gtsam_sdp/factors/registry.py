@@ -87,12 +87,15 @@ class Lifting:
         max_cost: cost of the user's values: a term has to be a lower bound only where no factor costs more.
         at_measurements: touch each factor's cost where its error is zero, and not at the estimate: for a search that
             must not depend on where it starts.
+        gaps: of the bounds that terms at the same estimate proved before, the first without any gap, the second with
+            the first one, ...: at values that are better than the estimate no factor's cost is further above its term.
     """
 
     layout: Layout
     estimate: Array
     max_cost: float
     at_measurements: bool = False
+    gaps: tuple[float, ...] = ()
 
     def rotations(self, numbers: Array) -> Array:
         """R of variables (WORLD: the identity), (m, rows, rows)."""

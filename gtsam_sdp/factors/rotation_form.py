@@ -19,6 +19,8 @@ from gtsam_sdp.variables import Array, Space
 _LARGEST_TURN = 1.0
 """Largest turn w0 [rad] of the tangent of a stiff part: beyond it the stiff part is kept with the rest."""
 
+_BISECTIONS = 40
+
 _STIFF = 0.99
 """A rotation axis is stiff if its weight exceeds this share of the sum of the two others."""
 
@@ -53,6 +55,28 @@ def isotropic_rotation(weight: Array, measured: Array, relative: Array, space: S
         coefficient=-(weight * slope * share)[:, None, None] * measured,
         constant=weight * (at_tangent + slope * (1.0 if space.dimension == 2 else 1.5)),
     )
+
+
+def largest_angle(weight: Array, relative: Array, gap: float, space: Space) -> Array:
+    """Up to which angle of F half of weight * angle(F)^2 exceeds half of `isotropic_rotation` by no more than a gap.
+
+    angle^2 is convex in u, so that its excess over the tangent grows beyond the point where they touch.
+    """
+    low = np.minimum(np.arccos(np.clip(cosine(relative, space), -1, 1)), MAX_TANGENT_ANGLE)
+    slope = 2 / np.sinc(low / np.pi)
+    value = low**2 - slope * (2 * np.sin(low / 2) ** 2)
+    allowed = 2 * gap * (1 + 1e-6) / np.where(weight > 0, weight, np.finfo(float).tiny)
+
+    def exceeds(angle: Array) -> Array:
+        return angle**2 - value - slope * (2 * np.sin(angle / 2) ** 2) > allowed + 1e-12
+
+    near, far = low, np.full_like(low, np.pi)
+    unlimited = ~exceeds(far)
+    for _ in range(_BISECTIONS):
+        middle = (near + far) / 2
+        too_far = exceeds(middle)
+        near, far = np.where(too_far, near, middle), np.where(too_far, middle, far)
+    return np.where(unlimited, np.pi, far * (1 + 1e-9))
 
 
 def _anisotropic_rotation(weight: Array, measured: Array, relative: Array) -> RotationForm:
