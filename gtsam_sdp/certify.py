@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
 
 import gtsam
 import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerms
-from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import InvalidTermError, SolveFailedError
+from gtsam_sdp.errors import InvalidTermError
+from gtsam_sdp.evidence import NO_BOUND, Evidence, Method, Question, gather
 from gtsam_sdp.exact_data import is_zero
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.lowrank.descent import descend
-from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.progress import showing_progress
-from gtsam_sdp.qcqp import Qcqp
+from gtsam_sdp.progress import Clock, showing_progress
 from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read
-from gtsam_sdp.relax import Relaxation
 from gtsam_sdp.report import ASSUMED, percent
-from gtsam_sdp.softening import softened
 from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     ABOVE_COST,
     FAR_FROM_OPTIMUM,
-    NOISE_FLOOR,
-    POLISH_DECREASE,
-    POLISHING_GAIN,
     SAME_COST,
-    SHORT_RELAXATION,
     TERM_VIOLATION,
     WORTH_A_STEP,
 )
 from gtsam_sdp.variables import Array
-
-Method = Literal["auto", "multipliers", "chordal"]
-_log = logging.getLogger(__name__)
-
-_TIGHTENINGS = 3
-_WORTH_TIGHTENING = 0.7
-"""Share of the gap that a tightening must not leave, for another one to be tried."""
 
 ADVICE = "the "
 """How notes begin that say why a certificate is not better; others state facts about the graph."""
@@ -115,152 +94,8 @@ def certify_reading(
     terms = build_terms(reading) if terms is None else terms
     table = _factor_terms(reading, terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    if not terms:
-        evidence = _Evidence(_NO_BOUND, 0.0, "multipliers", math.nan)
-    elif method == "chordal":
-        evidence = _by_relaxation(Relaxation.build(reading, terms), backend, clock)
-    else:
-        evidence = _by_multipliers(reading, values, terms, tolerance, clock)
-        if not evidence.proves(reading.cost, tolerance):
-            evidence = _tightened(reading, values, evidence, tolerance, clock)
-        if not evidence.proves(reading.cost, tolerance):
-            evidence = _with_less_weight(reading, values, evidence, tolerance, clock)
-        if method == "auto" and not evidence.proves(reading.cost, tolerance):
-            evidence = _by_short_relaxation(reading, terms, evidence, backend, clock)
+    evidence = gather(Question(reading, values, terms, tolerance, backend, clock), method)
     return _conclude(graph, values, reading, table, evidence, tolerance, clock)
-
-
-_NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """The best verified bound and how it was found.
-
-    Attributes:
-        bound: the bound.
-        size: of the terms before they cancel.
-        method: where the bound is from.
-        decrease: how much the lifted cost at the values can still fall nearby; NaN if that is not known.
-        is_zero: the cost of the values is zero to the digits of the data.
-        cap: largest weight, relative to the usual ones, that counts in the bound.
-        relaxation_seconds: predicted time of a relaxation that was not solved because it takes long; 0 otherwise.
-    """
-
-    bound: VerifiedBound
-    size: float
-    method: str
-    decrease: float
-    is_zero: bool = False
-    cap: float = math.inf
-    relaxation_seconds: float = 0.0
-
-    def proves(self, cost: float, tolerance: float) -> bool:
-        """Whether the values are certified."""
-        return self.is_zero or cost - self.bound.value <= tolerance * cost
-
-
-def _by_relaxation(relaxation: Relaxation, backend: BackendChoice, clock: Clock) -> _Evidence:
-    """The bound of the semidefinite relaxation on cliques."""
-    solution = relaxation.solve(backend)
-    clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
-    return _Evidence(solution.bound, solution.size, "chordal SDP", math.nan)
-
-
-def _by_short_relaxation(
-    reading: Reading, terms: Sequence[Terms], known: _Evidence, backend: BackendChoice, clock: Clock
-) -> _Evidence:
-    """The better one of what is known and the relaxation's bound, if that one takes no longer than a few seconds."""
-    relaxation = Relaxation.build(reading, terms, lift="auto")
-    seconds = relaxation.predicted_cost.seconds
-    if seconds > SHORT_RELAXATION:
-        relaxation = Relaxation.build(reading, terms)
-        seconds = relaxation.predicted_cost.seconds
-    if seconds > SHORT_RELAXATION or not relaxation.predicted_cost.fits:
-        return replace(known, relaxation_seconds=seconds)
-    clock.done("cliques", f"a relaxation of about {seconds:.1f} s")
-    try:
-        found = _by_relaxation(relaxation, backend, clock)
-    except SolveFailedError:
-        return known
-    return found if found.bound.value > known.bound.value else known
-
-
-def _by_multipliers(
-    reading: Reading, values: gtsam.Values, terms: Sequence[Terms], tolerance: float, clock: Clock
-) -> _Evidence:
-    """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-    Y = qcqp.coordinates.reduce(reading.estimate)
-    clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
-    size, cost = qcqp.term_size(Y), reading.cost
-    scale = max(cost, NOISE_FLOOR * size)
-    lifted = qcqp.cost(Y)
-    bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
-    clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
-    at_values = _Evidence(bound, size, "multipliers", bound.decrease)
-    to_gain = lifted - bound.value - bound.rounding
-    if to_gain <= POLISHING_GAIN * max(cost - bound.value, tolerance * scale) < math.inf:
-        return at_values
-    if not at_values.proves(cost, tolerance) and is_zero(reading, values, tolerance):
-        return replace(at_values, decrease=math.nan, is_zero=True)
-    polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
-    clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
-    better = _verify_polished(reading, terms, qcqp, polished.Y, cost - tolerance * scale)
-    clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
-    best = max(bound, better, key=lambda b: b.value)
-    return _Evidence(best, size, "multipliers, polished", polished.decrease + better.decrease)
-
-
-def _tightened(
-    reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock
-) -> _Evidence:
-    """The bound of terms that need to hold near the values only: where no factor is further above its term than the gap.
-
-    Again, as long as each bound leaves much less of the gap.
-    """
-    gaps: tuple[float, ...] = ()
-    gap = reading.cost - known.bound.value
-    while known.bound.value > 0 and not known.proves(reading.cost, tolerance) and len(gaps) < _TIGHTENINGS:
-        gaps += (gap,)
-        clock.done("tightening", f"terms within a gap of {gap:.3g}")
-        found = _by_multipliers(reading, values, build_terms(reading, gaps=gaps), tolerance, clock)
-        if found.bound.value <= known.bound.value:
-            break
-        known = replace(found, decrease=known.decrease)
-        if reading.cost - known.bound.value > _WORTH_TIGHTENING * gap:
-            break
-        gap = reading.cost - known.bound.value
-    return known
-
-
-def _with_less_weight(
-    reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock
-) -> _Evidence:
-    """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
-    for cap, softer in softened(reading):
-        clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
-        found = _by_multipliers(softer, values, build_terms(softer), tolerance, clock)
-        if found.bound.value > max(known.bound.value, 0.0):
-            known = replace(found, decrease=math.nan, cap=cap)
-        if known.proves(reading.cost, tolerance):
-            break
-    return known
-
-
-def _verify_polished(reading: Reading, terms: Sequence[Terms], qcqp: Qcqp, Y: Array, enough: float) -> VerifiedBound:
-    """The bound of a polished point; where the world frame is in the graph, the better one of two references."""
-    multipliers = closed_form_multipliers(qcqp, Y)
-    if reading.layout.world < 0:
-        return verify_bound(qcqp, multipliers, Y)
-    by_world = verify_bound(qcqp, multipliers, Y, quick=True)
-    if by_world.value >= enough:
-        return by_world
-    inside = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms, inside=True))
-    reduced = inside.coordinates.reduce(qcqp.coordinates.expand(Y))
-    found = verify_bound(inside, closed_form_multipliers(inside, reduced), reduced, quick=by_world.value > 0)
-    best = max(by_world, found, key=lambda bound: bound.value)
-    return best if best.value > 0 else verify_bound(qcqp, multipliers, Y)
 
 
 def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
@@ -309,7 +144,7 @@ def _conclude(
     values: gtsam.Values,
     reading: Reading,
     table: FactorTerms,
-    evidence: _Evidence,
+    evidence: Evidence,
     tolerance: float,
     clock: Clock,
 ) -> Certificate:
@@ -317,7 +152,7 @@ def _conclude(
     cost, bound = reading.cost, evidence.bound
     excess = float(bound.value) - cost
     if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
-        bound = _NO_BOUND  # no feasible point is below a bound: that one was none
+        bound = NO_BOUND  # no feasible point is below a bound: that one was none
     lower_bound = min(max(float(bound.value), 0.0), cost)
     gap = cost - lower_bound
     relative_gap = gap / cost if gap > 0 else 0.0
@@ -367,10 +202,12 @@ def _excess_note(excess: float, cost: float, kept: bool) -> tuple[str, ...]:
     if excess <= SAME_COST * cost:
         return ()
     if not kept:
-        return ("a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",)
+        return (
+            "a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",
+        )
     return (
-        f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it, which is rounding "
-        "in GTSAM: it is cut at graph.error",
+        f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it: "
+        "GTSAM rounds its errors here, and the bound is cut at graph.error",
     )
 
 
@@ -442,18 +279,3 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
             "try gtsam_sdp.refine, or other starts"
         )
     return tuple(notes)
-
-
-class Clock:
-    """Seconds of the steps, reported as each is done."""
-
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    def done(self, step: str, what: str) -> None:
-        """Ends a step."""
-        now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        _log.info("%s: %s (%.0f ms)", step, what, 1e3 * (now - self._last))
-        self._last = now

@@ -44,8 +44,8 @@ def is_zero(reading: Reading, values: gtsam.Values, tolerance: float) -> bool:
         residual = factor.unwhitenedError(values)
         change = np.abs(factor.unwhitenedError(moved) - residual)
         angles = change <= _UNCHANGED
-        found = (residual[angles], residual[~angles], change)
-        sizes.setdefault(type(factor).__name__, []).append(tuple(float(np.linalg.norm(x)) for x in found))
+        angle, length, size = (float(np.linalg.norm(x)) for x in (residual[angles], residual[~angles], change))
+        sizes.setdefault(type(factor).__name__, []).append((angle, length, size))
     tables = [np.array(own) for own in sizes.values()]
     return sum(table[:, 0].sum() for table in tables) <= WHOLE_TURN and all(map(_is_exact, tables))
 

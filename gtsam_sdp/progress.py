@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,3 +30,18 @@ def showing_progress(verbose: bool) -> Iterator[None]:
 def report_step(name: str, what: str, seconds: float) -> None:
     """Logs a step of a long computation."""
     logging.getLogger(__name__).info("%s: %s (%.1f s)", name, what, seconds)
+
+
+class Clock:
+    """Seconds of the steps, reported as each is done."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def done(self, step: str, what: str) -> None:
+        """Ends a step."""
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
+        logging.getLogger(__name__).info("%s: %s (%.0f ms)", step, what, 1e3 * (now - self._last))
+        self._last = now

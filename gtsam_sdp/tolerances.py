@@ -64,7 +64,7 @@ SHORT_RELAXATION = 5.0
 """`certify` goes on to the relaxation by itself where it is predicted to take no longer [s]."""
 
 ABOVE_COST = 1e-3
-"""A bound may be above graph.error by this share for GTSAM's rounding (angles near 1e-10 rad lose 1e-6); more is a bug."""
+"""A bound may be above graph.error by this share for GTSAM's rounding (angles near 1e-10 rad lose 1e-6)."""
 
 POLISHING_GAIN = 0.1
 """Polishing is worth its time if it may close this share of the gap, and of the tolerance."""

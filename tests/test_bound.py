@@ -6,11 +6,12 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers, verify_bound
+from gtsam_sdp.bound import closed_form_multipliers, verify_bound
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import read
+from gtsam_sdp.slack import certificate_matrix
 from tests import problems
 
 

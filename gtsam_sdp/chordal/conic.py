@@ -47,10 +47,11 @@ _FINEST = 1e-7
 
 
 class SlopeVariables(NamedTuple):
-    """Variables p, s of terms of distances of one batch, in a unit u: [[1 + u p, p], [p, s]] >= 0, u p = delta^ / delta - 1.
+    """Variables p, s of terms of distances of one batch, in a unit u: [[1 + u p, p], [p, s]] >= 0.
 
-    delta / delta^ - 1 is then at most -u p + u^2 s. With u as large as the relative residuals, p and s are of size 1
-    however little noise there is; without a unit the solver would know a small p to its absolute accuracy only.
+    u p = delta^ / delta - 1, and delta / delta^ - 1 is then at most -u p + u^2 s. With u as large as the relative
+    residuals, p and s are of size 1 however little noise there is; without a unit the solver would know a small p to
+    its absolute accuracy only.
 
     Attributes:
         batch: place among the lift's terms.

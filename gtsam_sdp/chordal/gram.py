@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from gtsam_sdp.bound import PairTerms, VerifiedBound, closed_form_multipliers, verify_bound
+from gtsam_sdp.bound import VerifiedBound, closed_form_multipliers, verify_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates, CoordinateMaker
 from gtsam_sdp.chordal.forms import Forms, variable_groups
 from gtsam_sdp.chordal.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
@@ -29,6 +29,7 @@ from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.slack import PairTerms
 from gtsam_sdp.terms import Terms, convex
 from gtsam_sdp.tolerances import POLISH_DECREASE
 from gtsam_sdp.variables import Array

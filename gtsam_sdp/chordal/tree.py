@@ -140,7 +140,7 @@ class CliqueTree:
 
     def homes(self, members: Array) -> Array:
         """The clique that holds all of each row's variables (-1 pads), (m, s) -> (m,): the deepest of their homes."""
-        return np.where(members >= 0, self.home[members], -1).max(axis=1)
+        return np.where(members >= 0, self.home[members], -1).max(axis=1, initial=-1)
 
     def check(self) -> None:
         """Running intersection: a separator lies in the parent, and every variable is frontal in one clique."""

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 from gtsam_sdp import report, tables
-from gtsam_sdp.bound import Slack, VerifiedBound, prove_bound
+from gtsam_sdp.bound import VerifiedBound, prove_bound
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.forms import variable_groups
 from gtsam_sdp.chordal.hull import MatrixEntries
@@ -32,6 +32,7 @@ from gtsam_sdp.chordal.vector_rows import VectorRows, form_of, in_world, pieces_
 from gtsam_sdp.coordinates import Entries
 from gtsam_sdp.qcqp import Constraint, count_summands, gather_border, sum_border_exactly, sum_entries
 from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.slack import Slack
 from gtsam_sdp.terms import Terms
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array, Layout
@@ -141,7 +142,7 @@ class VectorLift(Lift):
     @cached_property
     def qcqp(self) -> VectorQcqp:
         """The lifted problem."""
-        entries = self._cost_entries()
+        entries = self.cost_entries()
         Q, _ = sum_entries(entries, self.size)
         constraints = []
         matrices = rotation_matrices(self.rows.d, tighten=True)
@@ -228,7 +229,7 @@ class VectorLift(Lift):
         scale = float(problem.parameters(y, _SCALE)[0, 0])
         group = problem.groups[_ROTATIONS]
         lift = VectorLift.build(replace(self.reading, estimate=Y), self.terms)
-        point = lift.rows.lift(Y)[lift._kept]
+        point = lift.rows.lift(Y)[lift.kept]
 
         def slack_of(terms: Sequence[Terms]) -> Slack:
             return replace(lift, terms=terms)._slack(scale, group.rows, group.entries, parameters)
@@ -239,13 +240,14 @@ class VectorLift(Lift):
         return bound, size
 
     @cached_property
-    def _kept(self) -> Array:
+    def kept(self) -> Array:
         """Rows of y that are not held."""
         return np.append(np.flatnonzero(~np.repeat(self.rows.fixed, self.rows.d)), self.rows.h)
 
-    def _cost_entries(self) -> Entries:
+    def cost_entries(self) -> Entries:
         """Entries of Q, and the sizes of the numbers behind them."""
-        parts = []
+        none = np.zeros(0)
+        parts = [Entries(none.astype(int), none.astype(int), none, none)]
         for batch in self.terms:
             rows, coefficients, sizes = self.rows.expand(batch)
             pieces = pieces_of(batch, self.rows.d)
@@ -265,14 +267,19 @@ class VectorLift(Lift):
         value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
         off = i != j
         h = np.array([self.rows.h])
-        cost = self._cost_entries()
+        size = np.append(np.append(np.abs(value), np.abs(value[off])), abs(scale))
         entries = Entries(
-            np.concatenate([cost.row, i, j[off], h]),
-            np.concatenate([cost.column, j, i[off], h]),
-            np.concatenate([cost.value, value, value[off], [-scale]]),
-            np.concatenate([cost.magnitude, np.abs(value), np.abs(value[off]), [abs(scale)]]),
+            np.concatenate([i, j[off], h]),
+            np.concatenate([j, i[off], h]),
+            np.concatenate([value, value[off], [-scale]]),
+            size,
         )
-        kept = self._kept
+        return self.slack([self.cost_entries(), entries], np.array([]), scale)
+
+    def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
+        """S of entries on all rows, without those that are held, and with more constants than the terms have."""
+        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        kept = self.kept
         place = np.zeros(self.size, dtype=np.intp)
         place[kept] = np.arange(len(kept))
         entries = entries._replace(row=place[entries.row], column=place[entries.column])
@@ -282,7 +289,7 @@ class VectorLift(Lift):
         sum_border_exactly(S, border, entries)
         norms = np.zeros(self.size)
         norms[self.rows.block_entries] = 1 / self.rows.d  # a row of a rotation has norm 1
-        constants = np.concatenate([batch.constant for batch in self.terms])
+        constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
         total = math.fsum(constants.tolist())
         return Slack(
             S=S,

@@ -16,9 +16,10 @@ import numpy as np
 import qdldl
 import scipy
 
-from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.bound import closed_form_multipliers
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import inner_product
+from gtsam_sdp.slack import certificate_matrix
 from gtsam_sdp.tolerances import NOISE_FLOOR
 from gtsam_sdp.variables import Array
 from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper

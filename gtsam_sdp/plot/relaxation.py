@@ -58,7 +58,8 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     Returns:
         The axes.
     """
-    from gtsam_sdp.bound import certificate_matrix, closed_form_multipliers
+    from gtsam_sdp.bound import closed_form_multipliers
+    from gtsam_sdp.slack import certificate_matrix
 
     Y = qcqp.lift(values)
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
