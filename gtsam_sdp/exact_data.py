@@ -11,7 +11,7 @@ import numpy as np
 
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.structure import translation_rows
-from gtsam_sdp.tolerances import DIGITS, NO_COST, WHOLE_TURN
+from gtsam_sdp.tolerances import DIGITS, WHOLE_TURN
 from gtsam_sdp.variables import Array
 
 _UNCHANGED = 1e-9
@@ -34,8 +34,6 @@ def is_zero(reading: Reading, values: gtsam.Values, tolerance: float) -> bool:
     if reading.costs[left_out].any():
         return False
     factors = [reading.table.factors[k] for k in np.flatnonzero(~left_out).tolist()]
-    if reading.cost <= NO_COST:
-        return True
     if reading.cost > tolerance * sum(factor.dim() for factor in factors) / 2:
         return False
     moved = _moved(reading)

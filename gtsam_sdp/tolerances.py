@@ -15,9 +15,6 @@ EIGENVALUE_ROUNDOFFS = 16
 FACTORISATION_EXTRA = 8
 """Roundoffs granted to an entry of an LDL^T beyond its number of products (reciprocal pivots, the shift)."""
 
-NO_COST = 1e-20
-"""graph.error that is zero whatever the data: no residual is above 1.5e-10 of its sigma."""
-
 DIGITS = 1e-5
 """Residuals below this share of what they measure are how the data was written: exact data of 6 digits has them."""
 

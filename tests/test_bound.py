@@ -6,7 +6,8 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp.bound import closed_form_multipliers, verify_bound
+from gtsam_sdp import certify
+from gtsam_sdp.bound import _least_of_rotations, closed_form_multipliers, verify_bound
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.qcqp import Qcqp
@@ -86,3 +87,63 @@ def test_quick_gives_up_where_a_shift_is_needed() -> None:
     patient = verify_bound(qcqp, multipliers, Y)
     assert patient.attempts > 1
     assert patient.value <= graph.error(problems.optimize(graph, truth))
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_least_value_over_rotations(mirrored: bool) -> None:
+    """The orthogonal Procrustes problem with determinant one, against many rotations and the one that attains it."""
+    rng = np.random.default_rng(int(mirrored))
+    for _ in range(20):
+        G = rng.normal(size=(3, 3))
+        G = G if (np.linalg.det(-G) < 0) == mirrored else -G
+        value, error = _least_of_rotations(G)
+        left, _, right = np.linalg.svd(-G)
+        best = left @ np.diag([1.0, 1.0, np.linalg.det(left @ right)]) @ right
+        assert value == pytest.approx(float(np.sum(G * best)), rel=1e-12)
+        for _ in range(200):
+            E = gtsam.Rot3.Expmap(rng.uniform(-3, 3, 3)).matrix()
+            assert value - error <= np.sum(G * E)
+    G = np.array([[1.0 + 2.0j]])
+    assert _least_of_rotations(G)[0] == pytest.approx(-np.sqrt(5))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("weak", [1e-10, 1e-6, 1.0])
+def test_two_references_prove_the_same(d: int, weak: float) -> None:
+    """The border of two frames and a position: valid for any multipliers, and tight where the world hangs on little."""
+    graph, truth = problems.small_graph(d, sigma_rotation=0.05, seed=5)
+    size = 3 if d == 2 else 6
+    prior = getattr(gtsam, f"PriorFactorPose{d}")
+    at = truth.atPose2 if d == 2 else truth.atPose3
+    noise = gtsam.noiseModel.Isotropic.Precision(size, weak)
+    for key in list(truth.keys())[:3]:
+        graph.add(prior(key, at(key).retract(0.1 * np.ones(size)), noise))
+    result = problems.optimize(graph, truth)
+    reading = read(graph, result, "raise")
+    terms = build_terms(reading)
+    coordinates = centred_coordinates(reading, terms, inside=True)
+    assert (coordinates.border >= 0).all()
+    qcqp = Qcqp.assemble(terms, reading.layout, coordinates)
+    Y = coordinates.reduce(reading.estimate)
+    assert np.allclose(coordinates.expand(Y), reading.estimate, atol=1e-12)
+    cost = graph.error(result)
+    assert qcqp.cost(Y) == pytest.approx(cost, rel=1e-3)
+    assert cost * (1 - 1e-3) <= verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y).value <= cost * (1 + 1e-9)
+    rng = np.random.default_rng(0)
+    for scale in (1e-8, 1e-4, 1e-1):
+        multipliers = closed_form_multipliers(qcqp, Y)
+        noise = rng.normal(size=multipliers.shape) * scale * np.abs(multipliers).max()
+        assert verify_bound(qcqp, multipliers + noise + noise.swapaxes(1, 2), Y).value <= cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mirrored_world_is_no_better(seed: int) -> None:
+    """A flat trajectory with GPS fits a mirrored world as well: only the determinant of a rotation rules it out."""
+    rng = np.random.default_rng(seed)
+    poses = problems.ring_poses(3, 30, radius=10.0)
+    graph, truth = problems.pose_graph(poses, problems.ring_edges(30), 0.001, 0.01, rng)
+    for i in range(0, 30, 3):
+        place = poses[i].translation() + rng.normal(size=3)
+        graph.add(gtsam.GPSFactor(i, place, gtsam.noiseModel.Isotropic.Sigma(3, 1.0)))
+    result = problems.optimize(graph, truth)
+    assert certify(graph, result, method="multipliers")
