@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+import gtsam
 import numpy as np
 
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
@@ -24,20 +26,51 @@ _SPARE = 1e-9
 
 def softened(reading: Reading) -> Iterator[tuple[float, Reading]]:
     """Readings with smaller and smaller largest weights, and these relative to the usual ones."""
+    largest = largest_ratio(reading)
+    for cap in CAPS:
+        if cap < largest:
+            yield cap, _cut(reading, cap)
+
+
+def largest_ratio(reading: Reading) -> float:
+    """The largest weight relative to the usual ones."""
     usual = _usual_weights(reading)
     members = [*reading.groups, *reading.fitted]
     ratios = [_ratios(group.information, usual[group.information.shape[1]]) for group in members]
-    largest = max((float(ratio.max(initial=0.0)) for ratio in ratios), default=0.0)
-    for cap in CAPS:
-        if cap < largest:
-            groups, fitted = (
-                [
-                    replace(group, information=_capped(group.information, cap * usual[group.information.shape[1]]))
-                    for group in own
-                ]
-                for own in (reading.groups, reading.fitted)
-            )
-            yield cap, replace(reading, groups=groups, fitted=fitted)
+    return max((float(ratio.max(initial=0.0)) for ratio in ratios), default=0.0)
+
+
+def softened_graph(graph: gtsam.NonlinearFactorGraph, reading: Reading, cap: float) -> gtsam.NonlinearFactorGraph:
+    """The graph with less weight on what is very stiff: factors that cannot be cloned stay as they are."""
+    cut = _cut(reading, cap)
+    informations = {
+        int(index): information
+        for before, after in zip([*reading.groups, *reading.fitted], [*cut.groups, *cut.fitted], strict=True)
+        for index, old, information in zip(before.index, before.information, after.information, strict=True)
+        if (old != information).any()
+    }
+    softer = gtsam.NonlinearFactorGraph()
+    for index in range(graph.size()):
+        factor: Any = graph.at(index)
+        if factor is None:
+            continue
+        if index in informations and hasattr(factor, "cloneWithNewNoiseModel"):
+            factor = factor.cloneWithNewNoiseModel(gtsam.noiseModel.Gaussian.Information(informations[index]))
+        softer.add(factor)
+    return softer
+
+
+def _cut(reading: Reading, cap: float) -> Reading:
+    """The reading with no weight above `cap` times the usual ones."""
+    usual = _usual_weights(reading)
+    groups, fitted = (
+        [
+            replace(group, information=_capped(group.information, cap * usual[group.information.shape[1]]))
+            for group in own
+        ]
+        for own in (reading.groups, reading.fitted)
+    )
+    return replace(reading, groups=groups, fitted=fitted)
 
 
 def _usual_weights(reading: Reading) -> dict[int, Array]:
