@@ -27,7 +27,7 @@ from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, wri
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
 from gtsam_sdp.files.info import describe, info_text, key_types
 from gtsam_sdp.files.pyfg import write_pyfg
-from gtsam_sdp.local import Optimization, settle
+from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.solution import Solution
 from gtsam_sdp.solve import solve
@@ -335,7 +335,7 @@ def _optimise(file: PoseGraphFile, arguments: argparse.Namespace) -> Optimizatio
         return True
 
     try:
-        return settle(file.graph, file.initial, max_iterations=arguments.max_iterations, go_on=tell)
+        return optimise(file.graph, file.initial, max_iterations=arguments.max_iterations, go_on=tell)
     except RuntimeError as error:
         raise InvalidGraphError(f"GTSAM cannot optimise {file.path}: {error}") from error
 

@@ -15,18 +15,18 @@ import numpy as np
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.bound import closed_form_multipliers, verify_bound
 from gtsam_sdp.certificate import Certificate
-from gtsam_sdp.certify import certify_reading
+from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.local import settle, settle_by_weights
+from gtsam_sdp.local import optimise
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.multilateration import placed_by_ranges
-from gtsam_sdp.progress import Clock, report_step
+from gtsam_sdp.progress import report_step
 from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.checks import check_tolerance, some_keys
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
@@ -154,7 +154,7 @@ class Search:
         cost = self.graph.error(start)
         if method == "local" and math.isnan(self.given_cost):
             self.given_cost = cost
-        found, note = self._local_optimum(reading, start)
+        found, note = self._local_optimum(start)
         found_cost = self.graph.error(found)
         self._record(name, began, found_cost, -math.inf, f"from {cost:.6g}{note}")
         is_known = self.certificate is not None and not self.far_from_optimum
@@ -162,17 +162,14 @@ class Search:
         if not is_lost and (not is_known or found_cost < self.best.cost * (1 - SAME_COST)):
             self.judge(found, "certify", method)
 
-    def _local_optimum(self, reading: Reading, start: gtsam.Values) -> tuple[gtsam.Values, str]:
+    def _local_optimum(self, start: gtsam.Values) -> tuple[gtsam.Values, str]:
         """Where Levenberg-Marquardt ends, and why if it did not converge; the start itself where it fails."""
         hopeless = math.inf if self.certificate is None else _HOPELESS * self.certificate.cost
         ends = time.perf_counter() + self.remaining
         try:
-            found = settle(self.graph, start, ends=ends, go_on=lambda n, cost: n < _PATIENCE or cost <= hopeless)
-            other = settle_by_weights(self.graph, reading, start, ends=ends)
+            found = optimise(self.graph, start, ends=ends, go_on=lambda n, cost: n < _PATIENCE or cost <= hopeless)
         except (RuntimeError, ValueError) as error:  # GTSAM throws both
             return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
-        if other is not None and not found.cost <= other.cost:
-            return other.values, ", weights raised step by step"
         if not np.isfinite(found.cost):
             return start, "; the optimizer diverged"
         return found.values, "" if found.converged else f", stopped after {found.iterations} iterations"

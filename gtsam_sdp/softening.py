@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-import gtsam
 import numpy as np
 
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
@@ -38,26 +36,6 @@ def largest_ratio(reading: Reading) -> float:
     members = [*reading.groups, *reading.fitted]
     ratios = [_ratios(group.information, usual[group.information.shape[1]]) for group in members]
     return max((float(ratio.max(initial=0.0)) for ratio in ratios), default=0.0)
-
-
-def softened_graph(graph: gtsam.NonlinearFactorGraph, reading: Reading, cap: float) -> gtsam.NonlinearFactorGraph:
-    """The graph with less weight on what is very stiff: factors that cannot be cloned stay as they are."""
-    cut = _cut(reading, cap)
-    informations = {
-        int(index): information
-        for before, after in zip([*reading.groups, *reading.fitted], [*cut.groups, *cut.fitted], strict=True)
-        for index, old, information in zip(before.index, before.information, after.information, strict=True)
-        if (old != information).any()
-    }
-    softer = gtsam.NonlinearFactorGraph()
-    for index in range(graph.size()):
-        factor: Any = graph.at(index)
-        if factor is None:
-            continue
-        if index in informations and hasattr(factor, "cloneWithNewNoiseModel"):
-            factor = factor.cloneWithNewNoiseModel(gtsam.noiseModel.Gaussian.Information(informations[index]))
-        softer.add(factor)
-    return softer
 
 
 def _cut(reading: Reading, cap: float) -> Reading:
