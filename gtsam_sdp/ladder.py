@@ -18,10 +18,11 @@ from gtsam_sdp.certificate import Certificate
 from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
+from gtsam_sdp.continuation import Weights, continued
 from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.errors import GtsamSdpError, InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.local import optimise
+from gtsam_sdp.local import Ending, Optimization, optimise
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
@@ -32,7 +33,7 @@ from gtsam_sdp.reading.checks import check_tolerance, some_keys
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.solution import Proof, Solution, Stage, with_bound
-from gtsam_sdp.start import ChordalStart, with_hard_values, zero_values
+from gtsam_sdp.start import ChordalStart, starting_values, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST, SAME_COST
 from gtsam_sdp.variables import Array
@@ -172,13 +173,15 @@ class Search:
             return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
         if not np.isfinite(found.cost):
             return start, "; the optimizer diverged"
-        return found.values, "" if found.converged else f", stopped after {found.iterations} iterations"
+        return found.values, _how_it_ended(found)
 
     def solve(self, initial: gtsam.Values | None) -> Solution:
         """The whole ladder, from values or none."""
         self.given = initial
-        for start in self._starts(initial):
-            if self.certificate is None or (not self.best and self.remaining > 0):
+        first, *others = self._starts(initial)
+        first()
+        for start in (self._step_up_weights, *others):
+            if not self.best and self.remaining > 0:
                 start()
         return self.climb()
 
@@ -188,8 +191,10 @@ class Search:
         self.judge(values, "certify", "given")
         if self.far_from_optimum:
             self.optimise(values, "optimise", "local")
-        if not self.best and self.options.method == "auto" and self.remaining > 0:
-            self.start_without_values()
+        if self.options.method == "auto":
+            for start in (self._step_up_weights, self.start_without_values):
+                if not self.best and self.remaining > 0:
+                    start()
         return self.climb()
 
     def _starts(self, initial: gtsam.Values | None) -> Sequence[Callable[[], None]]:
@@ -230,6 +235,27 @@ class Search:
         if not self.exact_terms or self.far_from_optimum:
             values = values if descended <= cost else self._completed(start.values(start.Y))
             self.optimise(values, "optimise", "chordal initialisation")
+
+    def _step_up_weights(self) -> None:
+        """Optimises the graph with small weights first, where they span many decades."""
+        if self.options.method != "auto":
+            return
+        began = time.perf_counter()
+        weights = Weights.of(self.graph)
+        if not weights.span_decades:
+            return
+        values = continued(weights, self._soft_starts, began + _SHARE * self.remaining)
+        note = f"weights in {len(weights.caps)} steps"
+        self._record("continuation", began, self.graph.error(values), -math.inf, note)
+        self.optimise(values, "optimise", "continuation")
+
+    def _soft_starts(self, graph: gtsam.NonlinearFactorGraph) -> Sequence[gtsam.Values]:
+        """The best values, and the chordal initialisation of a graph with other weights."""
+        assert self.values is not None
+        try:
+            return (self._completed(starting_values(graph, self.options.on_unsupported)), self.values)
+        except GtsamSdpError:
+            return (self.values,)
 
     def _completed(self, values: gtsam.Values, known: gtsam.Values | None = None) -> gtsam.Values:
         """Values from the lifted problem; for keys that it does not have, because no term is about them, those known.
@@ -395,6 +421,16 @@ class Search:
         self._keep(Proof.of(solution.bound, "chordal SDP", self.stages[-1].seconds))
         self.relaxation = solution
         return values
+
+
+def _how_it_ended(found: Optimization) -> str:
+    """What is worth telling about an optimisation."""
+    damping = f", {found.diagonal} of {found.iterations} iterations with diagonal damping" if found.diagonal else ""
+    if found.converged:
+        return damping
+    if found.ending is Ending.NO_STEP:
+        return f"{damping}, no step lowers the cost"
+    return f"{damping}, stopped after {found.iterations} iterations"
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:
