@@ -212,7 +212,9 @@ def _by_multipliers(
     return _Evidence(best, size, "multipliers, polished", polished.decrease + better.decrease)
 
 
-def _tightened(reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock) -> _Evidence:
+def _tightened(
+    reading: Reading, values: gtsam.Values, known: _Evidence, tolerance: float, clock: Clock
+) -> _Evidence:
     """The bound of terms that need to hold near the values only: where no factor is further above its term than the gap.
 
     Again, as long as each bound leaves much less of the gap.
@@ -365,9 +367,7 @@ def _excess_note(excess: float, cost: float, kept: bool) -> tuple[str, ...]:
     if excess <= SAME_COST * cost:
         return ()
     if not kept:
-        return (
-            "a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",
-        )
+        return ("a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",)
     return (
         f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it, which is rounding "
         "in GTSAM: it is cut at graph.error",

@@ -55,7 +55,8 @@ class Solution:
         values: the best values.
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
+        method: how the values were found: "given", "local", "chordal initialisation", "continuation" in the weights,
+            "staircase" or "chordal".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.

@@ -11,7 +11,9 @@ from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms import Terms
 
 
-def build_terms(reading: Reading, *, at_measurements: bool = False, gaps: tuple[float, ...] = ()) -> Sequence[Terms]:
+def build_terms(
+    reading: Reading, *, at_measurements: bool = False, gaps: tuple[float, ...] = ()
+) -> Sequence[Terms]:
     """Terms of all factors that are not dropped and not hard.
 
     They touch the cost at the reading's estimate, or, `at_measurements`, where each factor's error is zero. With the

@@ -61,14 +61,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
     measured, position = _measured(group, space, "prior")
     relative, e = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
     form = pose_form(
-        _information(group, space),
-        measured,
-        np.zeros_like(position),
-        relative,
-        e,
-        lifting.max_cost,
-        space,
-        lifting.gaps,
+        _information(group, space), measured, np.zeros_like(position), relative, e, lifting.max_cost, space, lifting.gaps
     )
     world = layout.rotation_rows(world_numbers(len(second)))
     return Terms(
