@@ -14,6 +14,7 @@ import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.bound import closed_form_multipliers, verify_bound
+from gtsam_sdp.budget import Budget
 from gtsam_sdp.certificate import Certificate
 from gtsam_sdp.certify import Clock, certify_reading
 from gtsam_sdp.chordal.solution import SdpSolution
@@ -22,7 +23,7 @@ from gtsam_sdp.continuation import Weights, continued
 from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.errors import GtsamSdpError, InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.local import Ending, Optimization, optimise
+from gtsam_sdp.local import optimise
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
@@ -51,8 +52,13 @@ _HOPELESS = 10.0
 
 _PATIENCE = 20
 
+_PROMISE = 10.0
+"""All later steps of an optimisation gain at most so many times what the last one did, as is assumed."""
+
 _SHARE = 0.9
 """Share of the time left that a global method gets: what it finds is to be optimised and certified."""
+
+_RELAXATION = "the relaxation on cliques"
 
 _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
@@ -82,13 +88,21 @@ class Options:
         choose_backend(self.backend)
 
 
+@dataclass(frozen=True)
+class Rung:
+    """A global method and its name."""
+
+    name: str
+    climb: Callable[[], None]
+
+
 @dataclass
 class Search:
     """The state of a ladder: the best values so far, the best bound, and the steps that led there."""
 
     graph: gtsam.NonlinearFactorGraph
     options: Options
-    started: float = field(default_factory=time.perf_counter)
+    budget: Budget = field(init=False)
     stages: list[Stage] = field(default_factory=list)
     values: gtsam.Values | None = None
     certificate: Certificate | None = None
@@ -106,11 +120,13 @@ class Search:
         assert self.certificate is not None, "nothing was judged yet"
         return with_bound(self.certificate, self.proof)
 
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.options.time_limit)
+
     @property
-    def remaining(self) -> float:
-        """Seconds left."""
-        limit = self.options.time_limit
-        return math.inf if limit is None else limit - (time.perf_counter() - self.started)
+    def is_over(self) -> bool:
+        """Whether nothing is to be begun any more."""
+        return bool(self.best) or self.budget.remaining <= 0
 
     @property
     def far_from_optimum(self) -> bool:
@@ -137,6 +153,7 @@ class Search:
             self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
         )
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
+        self.budget.certified_in(self.stages[-1].seconds)
         self._keep(Proof.of_certificate(certificate))
         if method == "given":
             self.given_cost = certificate.cost
@@ -165,15 +182,26 @@ class Search:
 
     def _local_optimum(self, start: gtsam.Values) -> tuple[gtsam.Values, str]:
         """Where Levenberg-Marquardt ends, and why if it did not converge; the start itself where it fails."""
-        hopeless = math.inf if self.certificate is None else _HOPELESS * self.certificate.cost
-        ends = time.perf_counter() + self.remaining
         try:
-            found = optimise(self.graph, start, ends=ends, go_on=lambda n, cost: n < _PATIENCE or cost <= hopeless)
+            found = optimise(self.graph, start, ends=self.budget.ends, go_on=self._hope())
         except (RuntimeError, ValueError) as error:  # GTSAM throws both
             return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
         if not np.isfinite(found.cost):
             return start, "; the optimizer diverged"
-        return found.values, _how_it_ended(found)
+        return found.values, found.note
+
+    def _hope(self) -> Callable[[int, float], bool]:
+        """Whether an optimisation may still find something: not if it is far above the best, or comes back to it."""
+        best = math.inf if self.certificate is None else self.certificate.cost
+        enough = best * (1 - self.options.tolerance / 10)
+        before = math.inf
+
+        def go_on(iterations: int, cost: float) -> bool:
+            nonlocal before
+            promised, before = cost - _PROMISE * (before - cost), cost
+            return iterations < _PATIENCE or (cost <= _HOPELESS * best and (cost <= best or promised < enough))
+
+        return go_on
 
     def solve(self, initial: gtsam.Values | None) -> Solution:
         """The whole ladder, from values or none."""
@@ -181,7 +209,7 @@ class Search:
         first, *others = self._starts(initial)
         first()
         for start in (self._step_up_weights, *others):
-            if not self.best and self.remaining > 0:
+            if not self.is_over:
                 start()
         return self.climb()
 
@@ -193,7 +221,7 @@ class Search:
             self.optimise(values, "optimise", "local")
         if self.options.method == "auto":
             for start in (self._step_up_weights, self.start_without_values):
-                if not self.best and self.remaining > 0:
+                if not self.is_over:
                     start()
         return self.climb()
 
@@ -202,7 +230,7 @@ class Search:
         if initial is None:
             return (self.start_without_values,)
         given = partial(self.optimise, initial, "optimise", "local")
-        if self.options.method != "auto" or self.remaining <= 0:
+        if self.options.method != "auto" or self.budget.remaining <= 0:
             return (given,)
         self._read(initial, at_any_values=True)
         self.given_cost = self.graph.error(initial)
@@ -244,7 +272,7 @@ class Search:
         weights = Weights.of(self.graph)
         if not weights.span_decades:
             return
-        values = continued(weights, self._soft_starts, began + _SHARE * self.remaining)
+        values = continued(weights, self._soft_starts, began + _SHARE * self.budget.remaining)
         note = f"weights in {len(weights.caps)} steps"
         self._record("continuation", began, self.graph.error(values), -math.inf, note)
         self.optimise(values, "optimise", "continuation")
@@ -285,13 +313,11 @@ class Search:
         if quadratic is None:
             return Y
         tolerance = min(_DESCENT, self.options.tolerance / 3) if self.exact_terms else _ROUGH_DESCENT
-        return descend(quadratic, Y, tolerance, ends=time.perf_counter() + self.remaining).Y
+        return descend(quadratic, Y, tolerance, ends=self.budget.ends).Y
 
     def climb(self) -> Solution:
         """The global methods, as far as they are needed, and the solution."""
-        for rung in self._rungs():
-            if not self.best and self.remaining > 0:
-                rung()
+        self._climb_rungs()
         certificate = self.best
         notes = tuple(note for note in certificate.notes if "gtsam_sdp.refine" not in note)  # that is what was done
         certificate = replace(certificate, notes=notes)
@@ -305,25 +331,41 @@ class Search:
             stages=tuple(self.stages),
             improvement=gain if math.isfinite(gain) else 0.0,
             relaxation=self.relaxation,
+            untried=tuple(self.budget.untried) if not certificate else (),
         )
 
-    def _rungs(self) -> Sequence[Callable[[], None]]:
-        """The global methods, the cheaper one first."""
+    def _climb_rungs(self) -> None:
+        """The global methods, as long as they are worth it."""
         if self.best or self.options.method == "local":
-            return ()
+            return
+        if self.budget.remaining <= 0:
+            self.budget.leave("the global methods")
+            return
+        rungs = list(self._rungs())
+        while rungs and not self.best:
+            gap = max(self.best.gap, 1e-300)
+            rungs.pop(0).climb()
+            if rungs and not self.best and self.budget.is_spent(1 - self.best.gap / gap):
+                for rung in rungs:
+                    self.budget.leave(rung.name)
+                return
+
+    def _rungs(self) -> Sequence[Rung]:
+        """The global methods, the cheaper one first."""
+        staircase = Rung("the staircase", self._climb_staircase)
         if self.options.method != "auto":
-            return (self._climb_staircase if self.options.method == "staircase" else self._relax,)
+            return (staircase if self.options.method == "staircase" else Rung(_RELAXATION, self._relax),)
         reading, terms = self._at_best(at_measurements=True)
         if not terms:
             return ()
         relaxation = self._relaxation(reading, terms)
         cost = relaxation.predicted_cost
-        relax = partial(self._relax, relaxation)
+        relax = Rung(_RELAXATION, partial(self._relax, relaxation))
         if cost.fits and any(batch.distances is not None for batch in terms):
             return (relax,)  # which chooses the tangents of ranges; the staircase has to take flat ones
         if cost.fits and cost.flops <= MAX_FLOPS_FIRST:
-            return (relax, self._climb_staircase)
-        return (self._climb_staircase, self._relax)
+            return (relax, staircase)
+        return (staircase, replace(relax, climb=self._relax))
 
     def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values; its factors are read once."""
@@ -357,7 +399,10 @@ class Search:
             cost = self.best.cost
             self._climb_once(reading, terms)
             improves = self.best.cost < cost * (1 - self.options.tolerance)
-            if self.best or self.remaining <= 0 or not _has_tangents(terms) or not (improves or round_ == 0):
+            if self.is_over or not _has_tangents(terms) or not (improves or round_ == 0):
+                return
+            if self.budget.is_spent(float(improves)):
+                self.budget.leave("the staircase with tangents at the solution")
                 return
 
     def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
@@ -368,7 +413,7 @@ class Search:
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
         quadratic = Quadratic(qcqp)
-        seconds = _SHARE * self.remaining
+        seconds = _SHARE * self.budget.for_a_rung
         climbed = climb(quadratic, Y, max_columns=columns, seconds=seconds, seed=self.options.seed)
         flat = rounded(qcqp, climbed.Y)
         bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
@@ -385,14 +430,30 @@ class Search:
             if not terms:
                 return
             relaxation = self._relaxation(reading, terms)
-        values = self._solve_sdp(relaxation, "relaxation")
-        if values is None:
+        if not self._is_worth_it(relaxation):
             return
+        values = self._solve_sdp(relaxation, "relaxation")
+        if values is None or (self.budget.remaining <= 0 and self.options.method == "auto"):
+            return
+        seconds = self.stages[-1].seconds
         terms = relaxation.lift.terms
         self.optimise(self._placed(values, terms), "optimise", "chordal")
-        if self.best or self.remaining <= 0 or not _has_tangents(terms):
+        if self.is_over or not _has_tangents(terms):
             return
-        self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
+        if self.budget.allows(f"{_RELAXATION} with tangents at the solution", seconds, self._tolerances):
+            self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
+
+    def _is_worth_it(self, relaxation: Relaxation) -> bool:
+        """Whether a relaxation is begun: it is where that was asked for, and where it is refused for its size."""
+        cost = relaxation.predicted_cost
+        if self.options.method != "auto" or not cost.fits:
+            return True
+        return self.budget.allows(_RELAXATION, cost.seconds, self._tolerances)
+
+    @property
+    def _tolerances(self) -> float:
+        """The gap, counted in tolerances."""
+        return self.best.relative_gap / max(self.options.tolerance, 1e-300)
 
     def _placed(self, values: gtsam.Values, terms: Sequence[Terms]) -> gtsam.Values:
         """Values with positions that only ranges hold where these meet, if that is better."""
@@ -408,7 +469,7 @@ class Search:
     def _solve_sdp(self, relaxation: Relaxation, name: str) -> gtsam.Values | None:
         """Solves a relaxation and keeps its bound; its values, None if it is too large or the solver found no point."""
         began = time.perf_counter()
-        limit = None if math.isinf(self.remaining) else max(_SHARE * self.remaining, 1e-3)
+        limit = max(_SHARE * self.budget.for_a_relaxation, 1e-3)
         try:
             solution = relaxation.solve(self.options.backend, time_limit=limit)
         except (ProblemTooLargeError, SolveFailedError) as error:
@@ -421,16 +482,6 @@ class Search:
         self._keep(Proof.of(solution.bound, "chordal SDP", self.stages[-1].seconds))
         self.relaxation = solution
         return values
-
-
-def _how_it_ended(found: Optimization) -> str:
-    """What is worth telling about an optimisation."""
-    damping = f", {found.diagonal} of {found.iterations} iterations with diagonal damping" if found.diagonal else ""
-    if found.converged:
-        return damping
-    if found.ending is Ending.NO_STEP:
-        return f"{damping}, no step lowers the cost"
-    return f"{damping}, stopped after {found.iterations} iterations"
 
 
 def _has_tangents(terms: Sequence[Terms]) -> bool:

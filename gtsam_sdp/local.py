@@ -64,6 +64,16 @@ class Optimization:
         return self.ending is Ending.CONVERGED
 
     @property
+    def note(self) -> str:
+        """What is worth telling about how it ended; empty if it just converged."""
+        damping = f", {self.diagonal} of {self.iterations} iterations with diagonal damping" if self.diagonal else ""
+        if self.converged:
+            return damping
+        if self.ending is Ending.NO_STEP:
+            return f"{damping}, no step lowers the cost"
+        return f"{damping}, stopped after {self.iterations} iterations"
+
+    @property
     def step_seconds(self) -> float:
         """Time of an iteration."""
         return self.seconds / max(self.iterations, 1)

@@ -132,7 +132,7 @@ def test_a_planar_robot_in_space(stiff: float) -> None:
     graph, start = planar_robot(stiff)
     best = 11.2584
     for initial in (None, start):
-        assert solve(graph, initial, time_limit=20).cost == pytest.approx(best, rel=1e-4)
+        assert solve(graph, initial, tolerance=0.4).cost == pytest.approx(best, rel=1e-4)
 
 
 def planar_robot(stiff: float) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
