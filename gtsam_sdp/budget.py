@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 _FIRST_RESERVE = 0.2
 """Share of the limit that is kept for the first certification, whose time nothing tells."""
 
+_WORK = 8.0
+"""A certification, or a chordal initialisation, takes at least so many times what reading the graph does."""
+
+_GRACE = 0.05
+_GRACE_SECONDS = 0.5
+"""Proofs may take so much longer than the limit, by its share and [s]."""
+
 _RESERVE = 1.3
 """Later ones get so many times what the longest took."""
 
@@ -45,12 +52,14 @@ class Budget:
         limit: what was asked for [s].
         started: when the search began, by `time.perf_counter` [s].
         certifying: longest time of a certification so far [s].
+        reading: time of reading the graph [s].
         untried: what was not begun, and how long it may take.
     """
 
     limit: float | None
     started: float = field(default_factory=time.perf_counter)
     certifying: float | None = None
+    reading: float = 0.0
     untried: list[str] = field(default_factory=list)
 
     @property
@@ -63,8 +72,20 @@ class Budget:
         """Seconds left to search, so that what is found can still be certified."""
         if self.limit is None:
             return math.inf
-        reserve = _FIRST_RESERVE * self.limit if self.certifying is None else _RESERVE * self.certifying
+        reserve = max(_FIRST_RESERVE * self.limit, _WORK * self.reading)
+        if self.certifying is not None:
+            reserve = _RESERVE * self.certifying
         return self.limit - self.elapsed - reserve
+
+    @property
+    def proof_ends(self) -> float:
+        """When proofs have to end, by `time.perf_counter` [s]."""
+        return math.inf if self.limit is None else self.started + (1 + _GRACE) * self.limit + _GRACE_SECONDS
+
+    @property
+    def fits_an_initialisation(self) -> bool:
+        """Whether the chordal initialisation is worth beginning where another start is known."""
+        return self.remaining > _WORK * self.reading
 
     @property
     def ends(self) -> float:

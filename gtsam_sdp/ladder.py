@@ -21,6 +21,7 @@ from gtsam_sdp.chordal.solution import SdpSolution
 from gtsam_sdp.chordal.tree import OrderingChoice, check_ordering
 from gtsam_sdp.continuation import Weights, continued
 from gtsam_sdp.coordinates import centred_coordinates
+from gtsam_sdp.deadline import until
 from gtsam_sdp.errors import GtsamSdpError, InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.local import optimise
@@ -149,9 +150,12 @@ class Search:
         """Certifies values, and keeps them if they are the best."""
         began = time.perf_counter()
         reading = self._read(values)
-        certificate = certify_reading(
-            self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
-        )
+        with until(self.budget.proof_ends) as deadline:
+            certificate = certify_reading(
+                self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
+            )
+        if deadline.was_felt:
+            self.budget.leave("the whole proof at the values")
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
         self.budget.certified_in(self.stages[-1].seconds)
         self._keep(Proof.of_certificate(certificate))
@@ -233,6 +237,9 @@ class Search:
         if self.options.method != "auto" or self.budget.remaining <= 0:
             return (given,)
         self._read(initial, at_any_values=True)
+        if not self.budget.fits_an_initialisation:
+            self.budget.leave("the chordal initialisation")
+            return (given,)
         self.given_cost = self.graph.error(initial)
         starts = (given, self.start_without_values)
         costs = [cost if math.isfinite(cost) else math.inf for cost in (self.given_cost, self._initialisation[1])]
@@ -254,13 +261,16 @@ class Search:
     def start_without_values(self) -> None:
         """Optimises from the chordal initialisation: in the lifted problem, and the graph itself where they differ."""
         start, cost = self._initialisation
+        if self.certificate is None and self.budget.remaining <= 0:
+            self.judge(self._completed(start.values(start.Y)), "certify", "chordal initialisation")
+            return
         began = time.perf_counter()
         values = self._completed(start.values(self._descend(start.quadratic, start.Y)))
         descended = self.graph.error(values)
         self._record("descent", began, descended, -math.inf, f"from {cost:.6g}")
         if self.exact_terms:
             self.judge(values, "certify", "chordal initialisation")
-        if not self.exact_terms or self.far_from_optimum:
+        if not self.exact_terms or (self.far_from_optimum and self.budget.remaining > 0):
             values = values if descended <= cost else self._completed(start.values(start.Y))
             self.optimise(values, "optimise", "chordal initialisation")
 
@@ -370,7 +380,9 @@ class Search:
     def _read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values; its factors are read once."""
         if self.reading is None:
+            began = time.perf_counter()
             self.reading = read(self.graph, values, self.options.on_unsupported, at_any_values=at_any_values)
+            self.budget.reading = time.perf_counter() - began
         else:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
