@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 _FIRST_RESERVE = 0.2
 """Share of the limit that is kept for the first certification, whose time nothing tells."""
 
-_WORK = 8.0
+_WORK = 12.0
 """A certification, or a chordal initialisation, takes at least so many times what reading the graph does."""
 
 _GRACE = 0.05

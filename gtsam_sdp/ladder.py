@@ -37,7 +37,7 @@ from gtsam_sdp.relax import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.solution import Proof, Solution, Stage, with_bound
 from gtsam_sdp.start import ChordalStart, starting_values, with_hard_values, zero_values
 from gtsam_sdp.terms import Exactness, Terms, are_exact, convex
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST, SAME_COST
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, MAX_FLOPS_FIRST, SAME_COST, WORTH_A_STEP
 from gtsam_sdp.variables import Array
 
 SolveMethod = Literal["auto", "local", "staircase", "chordal"]
@@ -55,6 +55,11 @@ _PATIENCE = 20
 
 _PROMISE = 10.0
 """All later steps of an optimisation gain at most so many times what the last one did, as is assumed."""
+
+_MOST = 0.5
+"""Share of the cost above which dropped factors make a bound useless."""
+
+_IN_VAIN = "values like these cannot be certified, and no global method is tried"
 
 _SHARE = 0.9
 """Share of the time left that a global method gets: what it finds is to be optimised and certified."""
@@ -128,6 +133,14 @@ class Search:
     def is_over(self) -> bool:
         """Whether nothing is to be begun any more."""
         return bool(self.best) or self.budget.remaining <= 0
+
+    @property
+    def gains_by_a_step(self) -> bool:
+        """Whether one more step from the best values gains a part of the gap that is worth it."""
+        known = self.best
+        if known.zero_cost or not known.stationarity > SAME_COST:
+            return False
+        return known.stationarity * known.cost > WORTH_A_STEP * known.gap
 
     @property
     def far_from_optimum(self) -> bool:
@@ -210,6 +223,8 @@ class Search:
     def solve(self, initial: gtsam.Values | None) -> Solution:
         """The whole ladder, from values or none."""
         self.given = initial
+        if initial is not None:
+            self._tell_of_dropped(initial)
         first, *others = self._starts(initial)
         first()
         for start in (self._step_up_weights, *others):
@@ -221,13 +236,40 @@ class Search:
         """The whole ladder, as far as the values given are not good enough."""
         self.given = values
         self.judge(values, "certify", "given")
-        if self.far_from_optimum:
+        self._tell_of_dropped(values)
+        if (self.far_from_optimum or self.gains_by_a_step) and self.budget.remaining > 0:
             self.optimise(values, "optimise", "local")
         if self.options.method == "auto":
             for start in (self._step_up_weights, self.start_without_values):
                 if not self.is_over:
                     start()
         return self.climb()
+
+    def _tell_of_dropped(self, values: gtsam.Values) -> None:
+        """Says that the bound will leave a gap where most of the cost is that of dropped factors."""
+        reading = self._read(values, at_any_values=True)
+        at = np.searchsorted(reading.table.index, [offender.index for offender in reading.dropped])
+        dropped, cost = float(reading.costs[at].sum()), float(reading.costs.sum())
+        if dropped > _MOST * cost:
+            what = f"{len(at)} factors cost {dropped:.4g} of {cost:.4g} and count as 0 in the bound: {_IN_VAIN}"
+            report_step("dropped", what, 0.0)
+
+    @property
+    def _is_in_vain(self) -> bool:
+        """Whether no bound can be near the best cost, because dropped factors make up most of it."""
+        terms = self.best.terms
+        dropped = terms.cost[terms.exactness == Exactness.DROPPED].sum()
+        return not self.best and bool(dropped > _MOST * self.best.cost)
+
+    def _notes(self) -> tuple[str, ...]:
+        """Those of the best certificate, less advice that was followed, and what became of it."""
+        notes = [note for note in self.best.notes if "gtsam_sdp.refine" not in note and "optimise first" not in note]
+        if self.far_from_optimum:
+            ended = "the time ended before the optimizer" if self.budget.remaining <= 0 else "no step led to one"
+            notes.append(f"the values are not a local optimum: {ended}")
+        if self._is_in_vain:
+            notes.append(f"the dropped factors make up most of the cost: {_IN_VAIN}")
+        return tuple(notes)
 
     def _starts(self, initial: gtsam.Values | None) -> Sequence[Callable[[], None]]:
         """Local optimisations from the values given and from the chordal initialisation, the lower cost first."""
@@ -328,9 +370,7 @@ class Search:
     def climb(self) -> Solution:
         """The global methods, as far as they are needed, and the solution."""
         self._climb_rungs()
-        certificate = self.best
-        notes = tuple(note for note in certificate.notes if "gtsam_sdp.refine" not in note)  # that is what was done
-        certificate = replace(certificate, notes=notes)
+        certificate = replace(self.best, notes=self._notes())
         assert self.values is not None
         gain = self.given_cost - certificate.cost
         return Solution(
@@ -347,6 +387,8 @@ class Search:
     def _climb_rungs(self) -> None:
         """The global methods, as long as they are worth it."""
         if self.best or self.options.method == "local":
+            return
+        if self.options.method == "auto" and self._is_in_vain:
             return
         if self.budget.remaining <= 0:
             self.budget.leave("the global methods")
