@@ -280,6 +280,7 @@ def _read(arguments: argparse.Namespace) -> PoseGraphFile:
 def _spoken_here(text: str, arguments: argparse.Namespace) -> str:
     """A text whose advice is for Python, for the command line."""
     text = re.sub(r'\b(method|lift)="(\w+)"', r"--\1 \2", text)
+    text = re.sub(r"\btime_limit=(\d+)", r"--time-limit \1", text)
     return text.replace('on_unsupported="drop"', "--drop-unsupported").replace("gtsam_sdp.refine", _solve(arguments))
 
 

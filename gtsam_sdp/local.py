@@ -5,26 +5,78 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import gtsam
 
-MAX_ITERATIONS = 100
-"""As GTSAM's own default."""
+from gtsam_sdp.tolerances import NO_COST
+
+MAX_ITERATIONS = 200
+"""In all."""
+
+_USUAL_ITERATIONS = 100
+"""With the usual damping, as GTSAM's own default; then diagonal damping is tried."""
 
 _RELATIVE_ERROR_TOLERANCE = 1e-10
+
+_DAMPED = 1.0
+"""Damping at which steps may be short; GTSAM starts with 1e-5, and ends with less where all goes well."""
+
+
+class Ending(Enum):
+    """Why an optimizer stopped."""
+
+    CONVERGED = "converged"
+    NO_STEP = "no step lowers the cost at any damping"
+    LIMIT = "limit of iterations"
+    STOPPED = "stopped, by the time or the caller"
+    DIVERGED = "the cost is not finite"
 
 
 @dataclass(frozen=True)
 class Optimization:
-    """What an optimizer did: its result, costs before and after, and why it stopped."""
+    """What an optimizer did: its result, costs before and after, and why it stopped.
+
+    Attributes:
+        values: the result.
+        initial_cost: of the start.
+        cost: of the result.
+        iterations: with either damping.
+        ending: why the last run stopped.
+        seconds: its time.
+        diagonal: iterations of these with diagonal damping.
+        damped: whether the last step was held back by the damping.
+    """
 
     values: gtsam.Values
     initial_cost: float
     cost: float
     iterations: int
-    converged: bool
+    ending: Ending
     seconds: float
+    diagonal: int = 0
+    damped: bool = False
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last step was possible and gained next to nothing."""
+        return self.ending is Ending.CONVERGED
+
+    @property
+    def note(self) -> str:
+        """What is worth telling about how it ended; empty if it just converged."""
+        damping = f", {self.diagonal} of {self.iterations} iterations with diagonal damping" if self.diagonal else ""
+        if self.converged:
+            return damping
+        if self.ending is Ending.NO_STEP:
+            return f"{damping}, no step lowers the cost"
+        return f"{damping}, stopped after {self.iterations} iterations"
+
+    @property
+    def step_seconds(self) -> float:
+        """Time of an iteration."""
+        return self.seconds / max(self.iterations, 1)
 
 
 def optimise(
@@ -37,29 +89,96 @@ def optimise(
 ) -> Optimization:
     """Levenberg-Marquardt with a tight relative tolerance, as `optimize()` runs it.
 
+    GTSAM damps all directions by the same number. Where weights differ by many decades nothing may move then, or only
+    slowly: damping by the diagonal of the Hessian goes on from there (docs/maths.md, section 6.4).
+
     Args:
         graph: the graph.
         start: where to start.
-        max_iterations: the limit.
-        ends: no iteration after the first begins after this reading of `time.perf_counter` [s].
+        max_iterations: the limit, of which the usual damping gets the first hundred.
+        ends: no iteration after the first is begun that is predicted to end after this reading of
+            `time.perf_counter` [s].
         go_on: asked after each iteration, with their number and the cost.
 
     Raises:
         RuntimeError, ValueError: GTSAM cannot do a step.
     """
+    found = levenberg_marquardt(graph, start, min(max_iterations, _USUAL_ITERATIONS), ends, go_on)
+    left = max_iterations - found.iterations
+    if not left or not _is_held_back(found) or time.perf_counter() + found.step_seconds > ends:
+        return found
+    try:
+        more = levenberg_marquardt(
+            graph,
+            found.values,
+            left,
+            ends,
+            lambda iterations, cost: go_on(found.iterations + iterations, cost),
+            by_diagonal=True,
+        )
+    except RuntimeError:
+        return found
+    if not more.cost <= found.cost:
+        return found
+    return replace(
+        more,
+        initial_cost=found.initial_cost,
+        iterations=found.iterations + more.iterations,
+        seconds=found.seconds + more.seconds,
+    )
+
+
+def _is_held_back(found: Optimization) -> bool:
+    """Whether another damping may go on."""
+    if found.cost <= NO_COST:
+        return False
+    return found.ending in (Ending.NO_STEP, Ending.LIMIT) or (found.converged and found.damped)
+
+
+def levenberg_marquardt(
+    graph: gtsam.NonlinearFactorGraph,
+    start: gtsam.Values,
+    max_iterations: int,
+    ends: float = math.inf,
+    go_on: Callable[[int, float], bool] = lambda iterations, cost: True,
+    *,
+    by_diagonal: bool = False,
+) -> Optimization:
+    """One optimizer with one kind of damping.
+
+    After the first no iteration is begun that would end too late if it took as long as the one before.
+    """
     parameters = gtsam.LevenbergMarquardtParams()
     parameters.setRelativeErrorTol(_RELATIVE_ERROR_TOLERANCE)
     parameters.setAbsoluteErrorTol(0.0)
     parameters.setMaxIterations(max_iterations)
+    parameters.setDiagonalDamping(by_diagonal)
     began = time.perf_counter()
     optimizer = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters)
     initial_cost = cost = optimizer.error()
-    converged = cost == 0
-    while not converged and optimizer.iterations() < max_iterations and math.isfinite(cost):
+    ending = Ending.CONVERGED if cost == 0 else None if math.isfinite(cost) else Ending.DIVERGED
+    while ending is None:
+        at = time.perf_counter()
         optimizer.iterate()
         before, cost = cost, optimizer.error()
-        converged = before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0
-        if not go_on(optimizer.iterations(), cost) or time.perf_counter() > ends:
-            break
-    seconds = time.perf_counter() - began
-    return Optimization(optimizer.values(), initial_cost, cost, optimizer.iterations(), converged, seconds)
+        now = time.perf_counter()
+        if not math.isfinite(cost):
+            ending = Ending.DIVERGED
+        elif before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0:
+            gave_up = cost == before and optimizer.lambda_() >= parameters.getlambdaUpperBound()
+            ending = Ending.NO_STEP if gave_up else Ending.CONVERGED
+        elif not go_on(optimizer.iterations(), cost) or now + (now - at) > ends:
+            ending = Ending.STOPPED
+        elif optimizer.iterations() >= max_iterations:
+            ending = Ending.LIMIT
+    iterations = optimizer.iterations()
+    return Optimization(
+        values=optimizer.values(),
+        initial_cost=initial_cost,
+        cost=cost,
+        iterations=iterations,
+        ending=ending,
+        seconds=time.perf_counter() - began,
+        diagonal=iterations if by_diagonal else 0,
+        damped=optimizer.lambda_() >= _DAMPED,
+    )

@@ -55,10 +55,12 @@ class Solution:
         values: the best values.
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
-        method: how the values were found: "given", "local", "chordal initialisation", "staircase" or "chordal".
+        method: how the values were found: "given", "local", "chordal initialisation", "continuation" in the weights,
+            "staircase" or "chordal".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.
+        untried: what was not begun because of the time, and what it may take.
     """
 
     values: gtsam.Values
@@ -68,6 +70,7 @@ class Solution:
     stages: tuple[Stage, ...]
     improvement: float
     relaxation: SdpSolution | None
+    untried: tuple[str, ...] = ()
 
     @property
     def advice(self) -> str:
@@ -77,6 +80,8 @@ class Solution:
         terms = self.certificate.terms
         if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
             return "most of the gap is what the dropped factors cost, which count as 0 in the bound"
+        if self.untried:
+            return f"with more time it would be tried: {'; '.join(self.untried)}"
         if self.relaxation is None and any(stage.name == "relaxation" for stage in self.stages):
             return "the relaxation on cliques could not be solved here, and the bound of the other steps leaves the gap"
         if self.relaxation is None:
@@ -115,6 +120,7 @@ class Solution:
             "method": self.method,
             "improvement": float(self.improvement),
             "stages": [stage.to_dict() for stage in self.stages],
+            "untried": list(self.untried),
             "certificate": self.certificate.to_dict(),
         }
 

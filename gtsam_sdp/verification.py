@@ -15,6 +15,7 @@ import numpy as np
 import qdldl
 import scipy
 
+from gtsam_sdp import deadline
 from gtsam_sdp.tolerances import FACTORISATION_EXTRA, UNIT_ROUNDOFF
 from gtsam_sdp.variables import Array
 
@@ -104,9 +105,12 @@ def add_to_diagonal(upper: scipy.sparse.csc_array, numbers: Array) -> scipy.spar
 
 
 def factorise(upper: scipy.sparse.csc_array) -> qdldl.Solver | None:
-    """LDL^T of a matrix given by its upper triangle, None if a pivot vanishes."""
+    """LDL^T of a matrix given by its upper triangle, None if a pivot vanishes or there is no time for it."""
+    if not deadline.fits():
+        return None
     try:
-        return qdldl.Solver(scipy.sparse.csc_matrix(upper), upper=True)
+        with deadline.timed():
+            return qdldl.Solver(scipy.sparse.csc_matrix(upper), upper=True)
     except RuntimeError:
         return None
 

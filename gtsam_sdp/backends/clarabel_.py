@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -46,12 +47,29 @@ class ClarabelBackend(Backend):
         def work(stop: threading.Event) -> BackendResult:
             started = time.perf_counter()
             solver = _solver(problem, settings)
-            solver.set_termination_callback(lambda info: _look(info, stop))
+            pace = Pace(time_limit)
+            solver.set_termination_callback(lambda info: _look(info, stop) or pace.is_too_slow(info.solve_time))
             solution = solver.solve()
             return _result(solution, time.perf_counter() - started)
 
         with showing_progress(verbose):
             return run_interruptible(work)
+
+
+class Pace:
+    """Whether the next iteration would end after a limit, if it takes as long as the longest one so far."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = math.inf if limit is None else limit
+        self._last: float | None = None
+        self._longest = 0.0
+
+    def is_too_slow(self, seconds: float) -> bool:
+        """After an iteration, at a time since the start [s]."""
+        if self._last is not None:  # what came before the first one is no iteration
+            self._longest = max(self._longest, seconds - self._last)
+        self._last = seconds
+        return seconds + self._longest > self._limit
 
 
 def status_of(message: str) -> SolverStatus:

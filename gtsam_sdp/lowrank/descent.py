@@ -16,6 +16,7 @@ import numpy as np
 import qdldl
 import scipy
 
+from gtsam_sdp import deadline
 from gtsam_sdp.bound import closed_form_multipliers
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.qcqp import inner_product
@@ -44,6 +45,9 @@ _STALE = 20
 """A step may always take as many iterations before the Hessian is factorised, again or at all."""
 
 _MAX_HESSIANS = 40
+
+_HESSIAN = 4.0
+"""Building and factorising a Hessian takes as long as so many factorisations of Q, where a deadline asks."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +155,17 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         Y: feasible, (n, p).
         tolerance: relative to the cost, or to what rounding leaves of it.
         near: Y is near a minimum: factorise the Hessian at once, and end where curvature is negative.
-        ends: no step is begun after this time of the performance counter.
+        ends: no step but the first is begun that is predicted to end after this time of the performance counter.
     """
     precondition = Preconditioner(quadratic)
     total = 0.0
     steps = 0
     point = Point.at(quadratic, Y)
-    while steps < (_MAX_STEPS_NEAR if near else _MAX_STEPS) and time.perf_counter() < ends:
+    longest = 0.0
+    while steps < (_MAX_STEPS_NEAR if near else _MAX_STEPS) and time.perf_counter() + longest < ends:
+        if not deadline.fits():
+            break
+        began = time.perf_counter()
         gradient = point.gradient
         if not gradient.any():
             return Descent(point.Y, total, steps, True)
@@ -175,6 +183,7 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         if is_last or change >= 0:
             return Descent(point.Y, total, steps, is_last)
         precondition.improve(point, products, promised / enough)
+        longest = max(longest, time.perf_counter() - began)
     return Descent(point.Y, total, steps, False)
 
 
@@ -238,6 +247,8 @@ class Preconditioner:
         """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is."""
         qcqp = self._quadratic.qcqp
         self._budget -= 1
+        if not deadline.fits(_HESSIAN):
+            return
         S = certificate_matrix(qcqp, point.multipliers)
         upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))
         diagonal = np.abs(upper.diagonal())
