@@ -10,8 +10,6 @@ from enum import Enum
 
 import gtsam
 
-from gtsam_sdp.tolerances import NO_COST
-
 MAX_ITERATIONS = 200
 """In all."""
 
@@ -19,6 +17,9 @@ _USUAL_ITERATIONS = 100
 """With the usual damping, as GTSAM's own default; then diagonal damping is tried."""
 
 _RELATIVE_ERROR_TOLERANCE = 1e-10
+
+_NO_COST = 1e-20
+"""A cost that no optimizer lowers further: residuals of 1e-10 of their sigmas."""
 
 _DAMPED = 1.0
 """Damping at which steps may be short; GTSAM starts with 1e-5, and ends with less where all goes well."""
@@ -130,7 +131,7 @@ def optimise(
 
 def _is_held_back(found: Optimization) -> bool:
     """Whether another damping may go on."""
-    if found.cost <= NO_COST:
+    if found.cost <= _NO_COST:
         return False
     return found.ending in (Ending.NO_STEP, Ending.LIMIT) or (found.converged and found.damped)
 
