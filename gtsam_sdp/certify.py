@@ -22,6 +22,7 @@ from gtsam_sdp.terms import Exactness, Terms
 from gtsam_sdp.tolerances import (
     ABOVE_COST,
     FAR_FROM_OPTIMUM,
+    LARGE_GAP,
     SAME_COST,
     TERM_VIOLATION,
     WORTH_A_STEP,
@@ -168,7 +169,7 @@ def _conclude(
     if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
         stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
-    notes = _notes(reading, stationarity, status, bound.rounding)
+    notes = _notes(reading, stationarity, relative_gap, status, bound.rounding)
     if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
         notes += (
             f"weights differ by many decades: those above {evidence.cap:.0e} times the usual ones count as that in the "
@@ -245,7 +246,9 @@ def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Value
     return max(gains, default=math.inf)
 
 
-def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rounding: float) -> tuple[str, ...]:
+def _notes(
+    reading: Reading, stationarity: float, relative_gap: float, status: CertificateStatus, rounding: float
+) -> tuple[str, ...]:
     notes = []
     if reading.dropped:
         notes.append(
@@ -273,7 +276,7 @@ def _notes(reading: Reading, stationarity: float, status: CertificateStatus, rou
         )
     elif stationarity > FAR_FROM_OPTIMUM:
         notes.append("the values are not a local optimum: optimise first, then certify")
-    elif status is CertificateStatus.INCONCLUSIVE:
+    elif relative_gap > LARGE_GAP:
         notes.append(
             "the values may be a local minimum that is not the best, or the relaxation not tight: "
             "try gtsam_sdp.refine, or other starts"

@@ -54,6 +54,9 @@ POLISH_DECREASE = 1e-11
 FAR_FROM_OPTIMUM = 1e-3
 """Above this relative decrease of the cost by one more iteration the report advises to optimise first."""
 
+LARGE_GAP = 0.2
+"""Above this relative gap the report says that the values may be a wrong minimum."""
+
 WORTH_A_STEP = 0.1
 """A step that gains more than this share of the gap, or of the tolerance, is worth taking and worth telling."""
 
