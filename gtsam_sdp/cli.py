@@ -26,7 +26,7 @@ from gtsam_sdp.certify import certify
 from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
 from gtsam_sdp.files.info import describe, info_text, key_types
-from gtsam_sdp.files.lines import decode
+from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
 from gtsam_sdp.files.output import check_writable, output_format, write_result
 from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -39,8 +39,6 @@ _MANY_ITERATIONS = 20
 _LONG_FILE = 500_000  # bytes: reading takes about a second from a few times this on
 _LONG_GRAPH = 2_000  # factors: optimising takes about a second from here on
 _SECONDS_BETWEEN_REPORTS = 5.0
-
-_STANDARD_INPUT = "-"
 
 _FORMATS = """\
 FILE is a graph of poses and landmarks in g2o, TORO or PyFG format (2D or 3D; PyFG has ranges too), plain or packed
@@ -177,7 +175,7 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="write the result and the measurements, in the format that the name says: .g2o, .g2o.gz or .pyfg",
+        help="write the result and the measurements, in the format that its name says: .g2o, .pyfg, either with .gz",
     )
     parser.add_argument(
         "--drop-unsupported",
@@ -284,25 +282,12 @@ def _read_for_result(arguments: argparse.Namespace) -> PoseGraphFile:
 
 
 def _read(arguments: argparse.Namespace) -> PoseGraphFile:
-    if arguments.file == _STANDARD_INPUT:
-        return read_pose_graph("standard input", cost=arguments.cost, text=_standard_input())
+    if arguments.file == "-":
+        return read_pose_graph(STANDARD_INPUT, cost=arguments.cost, text=standard_input())
     path = find_dataset(arguments.file)
     if path.stat().st_size > _LONG_FILE:
         _tell(f"reading {path} ...")
     return read_pose_graph(path, cost=arguments.cost)
-
-
-def _standard_input() -> str:
-    """What is piped into the command, unpacked if it is gzip data."""
-    if sys.stdin is None or sys.stdin.isatty():
-        raise DatasetError(
-            "- reads a graph from standard input, which is a terminal here: pipe one into it, as in "
-            "`zcat map.g2o.gz | gtsam-sdp info -`, or give a file."
-        )
-    content = sys.stdin.buffer.read()
-    if not content.strip():
-        raise DatasetError("standard input is empty: pipe a graph into it; did the command before it fail?")
-    return decode(Path("standard input"), content)
 
 
 def _spoken_here(text: str, arguments: argparse.Namespace) -> str:

@@ -68,25 +68,32 @@ class PoseGraphFile:
 
 
 def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """Reads a graph in g2o format: poses (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT) and landmarks.
+    """Reads a graph in g2o format: poses (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT), landmarks, priors.
 
     Landmarks seen from poses (VERTEX_XY with EDGE_SE2_XY or LANDMARK2 in 2D, VERTEX_TRACKXYZ with EDGE_SE3_TRACKXYZ
     in 3D) become `BearingRangeFactor2D/3D` with the information J^T Omega J, J the derivative of the measured point by
     bearing and range. In 3D that is what `gtsam.readG2o` makes of them; in 2D GTSAM's readers leave these lines out.
     Landmark 12 of the file has the key `l12`, as in GTSAM.
 
+    Priors, which GTSAM's readers leave out: EDGE_PRIOR_SE2 and EDGE_SE3_PRIOR become `PriorFactorPose2/3` with the
+    noise of an edge with the same numbers (what a sensor at PARAMS_SE3OFFSET measures is moved to the body exactly),
+    EDGE_PRIOR_SE2_XY, EDGE_SE3_XYZ_PRIOR and EDGE_POINTXYZ_PRIOR of a pose `PoseTranslationPrior2D/3D` with noise in
+    the axes of the world, EDGE_POINTXYZ_PRIOR of a landmark `PriorFactorPoint3`.
+
     Args:
-        path: the file. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are read as `gtsam.load2D` and
-            `gtsam.load3D` read them.
+        path: the file, plain or packed with gzip. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are
+            read as `gtsam.load2D` and `gtsam.load3D` read them.
         cost: "geodesic" gives GTSAM's own `BetweenFactorPose2/3` with the full information matrices of the file.
             "chordal" gives `FrobeniusBetweenFactorPose2/3` so that `graph.error` is the cost of SE-Sync,
             sum kappa |R_j - R_i R~|_F^2 + tau |t_j - t_i - R_i t~|^2, with kappa = 3 / (2 tr(Omega_rot^-1)) and
             tau = 3 / tr(Omega_trans^-1) in 3D, kappa = Omega_33 and tau = 2 / tr(Omega_trans^-1) in 2D (where
-            SE-Sync leaves the factor 1/2 of kappa out).
+            SE-Sync leaves the factor 1/2 of kappa out). Priors of poses become `FrobeniusPriorPose2/3` with the same
+            weights, those of positions keep their information, doubled as tau is.
 
     Returns:
-        The graph, and a value for each of its keys: the file's, or, if one is missing there, positions that follow
-        from the measurements along a spanning tree, landmarks from where they are first seen.
+        The graph, and a value for each of its keys: the file's, or, if one is missing there, poses that follow from
+        the measurements along a spanning tree, which is moved as a whole to the priors; landmarks from where they are
+        first seen.
 
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
@@ -171,7 +178,7 @@ def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic", text: str | No
     lines = read_pose_lines(path, text)
     if cost == "chordal" and lines.format == "TORO":
         raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in TORO format.")
-    if cost == "chordal" and lines.sightings:
+    if cost == "chordal" and (lines.sightings or any(prior.kind == "landmark" for prior in lines.priors)):
         raise DatasetError(f"{path}: cost='chordal' is a cost of poses only; this file has landmarks.")
     warn_of_left_out_lines(lines)
     if lines.format == "TORO":

@@ -54,6 +54,7 @@ _TAGS: Mapping[str, _Tag] = {
     "EDGE_PRIOR_SE2": _Tag("prior", "g2o", 2, 3 + 6, ids=1),
     "EDGE_PRIOR_SE2_XY": _Tag("prior", "g2o", 2, 2 + 3, ids=1),
     "EDGE_SE3_PRIOR": _Tag("prior", "g2o", 3, 7 + 21),
+    "EDGE_SE3_XYZ_PRIOR": _Tag("prior", "g2o", 3, 3 + 6),
     "EDGE_POINTXYZ_PRIOR": _Tag("prior", "g2o", 3, 3 + 6, ids=1),
     "VERTEX2": _Tag("vertex", "TORO", 2, 3, ids=1),
     "EDGE2": _Tag("edge", "TORO", 2, 3 + 6),
@@ -270,8 +271,8 @@ def _unknown_tag(where: str, tag: str) -> str:
     remedy = "Take the line out, or make the graph with GTSAM and call gtsam_sdp.certify."
     if any(part in tag for part in _ROBUST):
         return (
-            f"{where}: {tag[:40]} lines are not supported: they belong to robust edges (switches, mixtures), which "
-            "have no line for the noise alone. Write such an edge as EDGE_SE2 or EDGE_SE3:QUAT, or take it out with "
+            f"{where}: {tag[:40]} lines are not supported: they belong to robust edges (switches, mixtures), whose "
+            "cost has no bound here. Write such an edge as EDGE_SE2 or EDGE_SE3:QUAT, or take it out with "
             "its switch (rtabmap: save with Optimizer/Robust false)."
         )
     if tag.endswith("PRIOR") or "PRIOR_" in tag:
@@ -283,7 +284,8 @@ def _unknown_tag(where: str, tag: str) -> str:
             "EDGE_SE3_TRACKXYZ, LANDMARK, BR. Take them out, or make the graph with GTSAM and call gtsam_sdp.certify."
         )
     supported = ", ".join(tag for tag, known in _TAGS.items() if known.format == "g2o")
-    near = difflib.get_close_matches(tag.upper(), _TAGS, n=1, cutoff=0.7)
+    near = [known for known in _TAGS if known.startswith(f"{tag}:")]
+    near += difflib.get_close_matches(tag.upper(), _TAGS, n=1, cutoff=0.7)
     meant = f" If {near[0]} is meant, write that." if near else ""
     return (
         f"{where}: unknown tag {tag[:40]!r}.{meant} Supported are {supported}, FIX, and the TORO format. Other lines "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import math
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from gtsam_sdp.variables import Array
 
 Number = TypeVar("Number", int, float)
 _SMALLEST_QUATERNION = 1e-12  # squared length
+STANDARD_INPUT = "standard input"
 _GZIP = b"\x1f\x8b"
 _MARK = "\ufeff"
 _SAMPLE = 16  # characters: pairs of bytes that are 16 letters of ASCII in UTF-16 are no UTF-8 text
@@ -50,6 +52,23 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}.") from None
     return decode(path, content)
+
+
+def standard_input() -> str:
+    """What is piped into the program, unpacked if it is gzip data.
+
+    Raises:
+        DatasetError: it is a terminal, empty, damaged or not text.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DatasetError(
+            "- reads a graph from standard input, and nothing is piped into it here: pipe a graph, as in "
+            "`xzcat map.g2o.xz | gtsam-sdp info -`, or give a file."
+        )
+    content = sys.stdin.buffer.read()
+    if not content.strip():
+        raise DatasetError(f"{STANDARD_INPUT} is empty: pipe a graph into it; did the command before it fail?")
+    return decode(Path(STANDARD_INPUT), content)
 
 
 def decode(path: Path, content: bytes) -> str:

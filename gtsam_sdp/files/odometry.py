@@ -121,7 +121,7 @@ def _move_to(poses: Mapping[int, Any], priors: Sequence[Prior]) -> Any:
     turn = _best_turn(here - here.mean(axis=0), there - there.mean(axis=0))
     shift = there.mean(axis=0) - turn @ here.mean(axis=0)
     if len(shift) == 2:
-        return gtsam.Pose2(*shift, np.arctan2(turn[1, 0], turn[0, 0]))
+        return gtsam.Pose2(shift[0], shift[1], np.arctan2(turn[1, 0], turn[0, 0]))
     return gtsam.Pose3(gtsam.Rot3(turn), shift)
 
 

@@ -2,7 +2,8 @@
 
 g2o measures the pose of a sensor, Z = X P, where PARAMS_SE3OFFSET gives the sensor's pose P in the body. GTSAM's
 prior is one of X, at Z P^-1. As Log(Z^-1 X P) = Ad(P)^-1 Log((Z P^-1)^-1 X) at every X, it has exactly the same cost
-with the information Ad(P)^-T Omega Ad(P)^-1.
+with the information Ad(P)^-T Omega Ad(P)^-1. EDGE_SE3_XYZ_PRIOR measures the body's own position: g2o does not use the
+offset that its line names.
 """
 
 from __future__ import annotations
@@ -100,26 +101,35 @@ def as_pose(numbers: Sequence[float]) -> Any:
     return gtsam.Pose3(gtsam.Rot3.Quaternion(w, x, y, z), np.array(numbers[:3]))
 
 
+_SIZES = {
+    "EDGE_PRIOR_SE2": 3,
+    "EDGE_PRIOR_SE2_XY": 2,
+    "EDGE_SE3_PRIOR": 7,
+    "EDGE_SE3_XYZ_PRIOR": 3,
+    "EDGE_POINTXYZ_PRIOR": 3,
+}
+
+
 def known_prior(line: PriorLine, vertices: Vertices) -> Prior:
     """The prior of a line.
 
     Raises:
         DatasetError: its vertex is of another kind, or its offset is not in the file.
     """
-    size = {"EDGE_PRIOR_SE2": 3, "EDGE_PRIOR_SE2_XY": 2, "EDGE_SE3_PRIOR": 7, "EDGE_POINTXYZ_PRIOR": 3}[line.tag]
+    size = _SIZES[line.tag]
     measured, upper = line.numbers[:size], line.numbers[size:]
     landmark = gtsam.symbol("l", line.ids[0] % 2**56)
     if line.tag == "EDGE_POINTXYZ_PRIOR" and landmark in vertices.landmarks:
         if line.ids[0] in vertices.poses:
             raise DatasetError(
                 f"{line.where}: {line.ids[0]} is a pose and a landmark, so that the prior may be of either. "
-                "Number them apart."
+                "For the pose write EDGE_SE3_XYZ_PRIOR, or number them apart."
             )
         information = positive_definite(line.where, "information", upper)
         return Prior(line.line, landmark, "landmark", np.array(measured), information)
     if line.ids[0] not in vertices.poses:
         _refuse_vertex(line, landmark in vertices.landmarks)
-    if line.tag in ("EDGE_PRIOR_SE2_XY", "EDGE_POINTXYZ_PRIOR"):
+    if line.tag not in ("EDGE_PRIOR_SE2", "EDGE_SE3_PRIOR"):
         information = positive_definite(line.where, "information", upper)
         return Prior(line.line, line.ids[0], "position", np.array(measured), information)
     pose, information = as_pose(measured), symmetric(upper)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ _TAGS: dict[type, str] = {
     gtsam.PriorFactorPoint3: "EDGE_POINTXYZ_PRIOR",
 }
 _OFFSET = "PARAMS_SE3OFFSET 0 0 0 0 0 0 0 1"
-_OFFSET_TAGS = ("EDGE_SE3_TRACKXYZ", "EDGE_SE3_PRIOR")
+_OFFSET_TAGS = ("EDGE_SE3_TRACKXYZ", "EDGE_SE3_PRIOR", "EDGE_SE3_XYZ_PRIOR")
 _INDEX = (1 << 56) - 1
 
 
@@ -39,8 +39,9 @@ def write_g2o(
     """Writes poses, landmarks, between factors, bearings with ranges, and priors of poses, positions and landmarks.
 
     Bearings with ranges become EDGE_SE2_XY and EDGE_SE3_TRACKXYZ lines, priors EDGE_PRIOR_SE2, EDGE_SE3_PRIOR,
-    EDGE_PRIOR_SE2_XY and EDGE_POINTXYZ_PRIOR, which give factors of the same cost when read. `fixed` are the numbers
-    of vertices that get a FIX line. Data is packed with gzip where the name ends with .gz.
+    EDGE_PRIOR_SE2_XY and EDGE_POINTXYZ_PRIOR (EDGE_SE3_XYZ_PRIOR where a landmark has the number of the pose), which
+    give factors of the same cost when read. `fixed` are the numbers of vertices that get a FIX line. The file is
+    packed with gzip where its name ends with .gz.
 
     Raises:
         DatasetError: the graph holds other factors, or the file cannot be written.
@@ -60,12 +61,10 @@ def g2o_lines(
     landmarks = _landmark_numbers(path, values, keys)
     lines = [_vertex_line(values, key, key in landmarks) for key in keys] + [f"FIX {number}" for number in fixed]
     factors: list[Any] = [measured.at(k) for k in range(measured.size())]
-    edges = [_factor_line(path, index, factor, landmarks) for index, factor in enumerate(factors)]
+    shared = set(landmarks.values()) & (set(keys) - landmarks.keys())
+    edges = [_factor_line(path, index, factor, landmarks, shared) for index, factor in enumerate(factors)]
     if any(line.startswith(_OFFSET_TAGS) for line in edges):
         lines.append(_OFFSET)
-    poses = set(keys) - landmarks.keys()
-    for index, factor in enumerate(factors):
-        _check_vertex(path, index, factor, poses, landmarks)
     return lines + edges
 
 
@@ -154,7 +153,10 @@ def _vertex_line(values: gtsam.Values, key: int, is_landmark: bool) -> str:
     return f"{tag} {key} {value_words(value)}"
 
 
-def _factor_line(path: str | Path, index: int, factor: Any, landmarks: dict[int, int]) -> str:
+def _factor_line(
+    path: str | Path, index: int, factor: Any, landmarks: Mapping[int, int], shared: Container[int]
+) -> str:
+    """The line of a factor; `shared` are the numbers that a pose and a landmark have."""
     tag = _TAGS.get(type(factor))
     if tag is None:
         raise DatasetError(
@@ -165,9 +167,17 @@ def _factor_line(path: str | Path, index: int, factor: Any, landmarks: dict[int,
     information = information_of(path, index, factor)
     if isinstance(factor, _LANDMARKS):
         return _sighting_line(path, index, factor, tag)
-    numbers = " ".join(str(landmarks.get(key, key)) for key in factor.keys())
-    offset = " 0" if tag == "EDGE_SE3_PRIOR" else ""
-    return f"{tag} {numbers}{offset} {value_words(measured_by(factor))} {upper(information)}"
+    numbers = [landmarks.get(key, key) for key in factor.keys()]
+    if tag == "EDGE_POINTXYZ_PRIOR" and numbers[0] in shared:
+        if isinstance(factor, gtsam.PriorFactorPoint3):
+            raise DatasetError(
+                f"{path}: {named(index, factor)}: a pose and a landmark have the number {numbers[0]}, and g2o files "
+                "have no letters: the line may be read as a prior of either. Number them apart, or write a .pyfg file."
+            )
+        tag = "EDGE_SE3_XYZ_PRIOR"  # of a pose in any case
+    offset = " 0" if tag in _OFFSET_TAGS else ""
+    ends = " ".join(map(str, numbers))
+    return f"{tag} {ends}{offset} {value_words(measured_by(factor))} {upper(information)}"
 
 
 def measured_by(factor: Any) -> Any:
@@ -186,15 +196,3 @@ def _sighting_line(path: str | Path, index: int, factor: Any, tag: str) -> str:
     sighting = from_factor(factor)
     ends = f"{sighting.pose} {sighting.landmark & _INDEX}{' 0' if tag in _OFFSET_TAGS else ''}"
     return f"{tag} {ends} {words_of(sighting.point)} {upper(sighting.information)}"
-
-
-def _check_vertex(path: str | Path, index: int, factor: Any, poses: set[int], landmarks: dict[int, int]) -> None:
-    """Raises where the number of an EDGE_POINTXYZ_PRIOR line would be that of a pose and of a landmark."""
-    if _TAGS[type(factor)] == "EDGE_POINTXYZ_PRIOR":
-        (key,) = factor.keys()
-        number = landmarks.get(key, key)
-        if number in poses and number in landmarks.values():
-            raise DatasetError(
-                f"{path}: {named(index, factor)}: a pose and a landmark have the number {number}, and g2o files have no "
-                "letters: the line may be read as a prior of either. Number them apart."
-            )
