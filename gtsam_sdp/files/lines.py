@@ -115,7 +115,7 @@ def _refuse_wide_text(path: Path, content: bytes) -> None:
         name = encoding.removesuffix("-le").removesuffix("-be").upper()
         raise DatasetError(
             f"{path} is {name} text; g2o and PyFG files are read as UTF-8. Save it as UTF-8, for example with "
-            f"`iconv -f {name if with_mark else encoding.upper()} -t UTF-8`."
+            f"`iconv -f {name if with_mark else name + encoding[-2:].upper()} -t UTF-8`."
         )
 
 
