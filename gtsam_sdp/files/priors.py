@@ -19,6 +19,8 @@ from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.lines import positive_definite, symmetric
 from gtsam_sdp.variables import Array
 
+_SINGULAR = 1e-12  # relative eigenvalue, as in the warning of singular matrices
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -69,8 +71,19 @@ class Prior:
             ("position", 3): gtsam.PoseTranslationPrior3D,
             ("landmark", 3): gtsam.PriorFactorPoint3,
         }
-        model = gtsam.noiseModel.Gaussian.Information(information)
-        return makers[self.kind, len(information)](self.key, self.measured, model)
+        return makers[self.kind, len(information)](self.key, self.measured, _noise(information))
+
+
+def _noise(information: Array) -> Any:
+    """The noise model with the information (k, k), also where it leaves directions free.
+
+    GTSAM's Cholesky factor of a singular matrix, as that of a moved prior without rotation, may be one of another.
+    """
+    values, vectors = np.linalg.eigh(information)
+    is_diagonal = not (information - np.diag(np.diag(information))).any()
+    if is_diagonal or not abs(values[0]) <= _SINGULAR * values[-1]:
+        return gtsam.noiseModel.Gaussian.Information(information)
+    return gtsam.noiseModel.Gaussian.SqrtInformation(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 @dataclass(frozen=True)

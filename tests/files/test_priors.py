@@ -132,3 +132,25 @@ def test_the_strongest_prior_places_the_start(tmp_path: Path) -> None:
     weak, strong = "1e-9 0 0 1e-9 0 1e-9", "100 0 0 100 0 100"
     path = written(tmp_path, EDGE_2D, f"EDGE_PRIOR_SE2 0 0 0 0 {weak}", f"EDGE_PRIOR_SE2 1 40 -3 1.2 {strong}")
     assert read_pose_graph(path).initial.atPose2(1).equals(gtsam.Pose2(40, -3, 1.2), 1e-12)
+
+
+def test_a_moved_prior_without_rotation_keeps_its_cost(tmp_path: Path) -> None:
+    """Only the sensor's position is measured: a singular matrix, which GTSAM would factor into another one."""
+    noise = " ".join(["4 0 0 0 0 0 4 0 0 0 0 4 0 0 0", "0 0 0 0 0 0"])
+    path = written(
+        tmp_path, "PARAMS_SE3OFFSET 2 1 2 3 0 0 0.6 0.8", EDGE_3D, f"EDGE_SE3_PRIOR 1 2 5 6 7 0 0 0 1 {noise}"
+    )
+    with pytest.warns(
+        gtsam_sdp.SuspiciousInputWarning, match="1 priors are singular .the first in line 3, the prior of"
+    ):
+        file = read_pose_graph(path)
+    prior, values = factor(file.graph, 1), gtsam.Values()
+    sensor = gtsam.Pose3(gtsam.Rot3.Quaternion(0.8, 0, 0, 0.6), np.array([1.0, 2, 3]))
+    here = gtsam.Pose3(gtsam.Rot3.RzRyRx(0.3, -0.2, 0.4), np.array([4.0, 5, 6]))
+    values.insert(1, here)
+    error = gtsam.Pose3.Logmap(gtsam.Pose3(gtsam.Rot3(), np.array([5.0, 6, 7])).between(here.compose(sensor)))
+    assert prior.error(values) == pytest.approx(2 * error[3:] @ error[3:], rel=1e-9)
+    write_g2o(tmp_path / "copy.g2o", file.measured, file.initial)
+    with pytest.warns(gtsam_sdp.SuspiciousInputWarning, match="singular"):
+        copy = read_pose_graph(tmp_path / "copy.g2o")
+    assert factor(copy.graph, 1).error(values) == pytest.approx(prior.error(values), rel=1e-9)
