@@ -17,6 +17,7 @@ from gtsam_sdp.files.g2o import PoseLines, read_pose_lines
 from gtsam_sdp.files.lines import read_text
 from gtsam_sdp.files.odometry import add_poses, insert_point, place_by_priors, place_landmarks
 from gtsam_sdp.files.pyfg import PyfgGraph, looks_like_pyfg, read_pyfg
+from gtsam_sdp.files.pyfg_writing import write_pyfg
 from gtsam_sdp.files.suspicious import (
     warn,
     warn_of_information,
@@ -35,6 +36,7 @@ __all__ = [
     "read_dataset",
     "read_pose_graph",
     "write_g2o",
+    "write_pyfg",
 ]
 
 Cost = Literal["geodesic", "chordal"]
