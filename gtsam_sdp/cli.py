@@ -23,10 +23,11 @@ import gtsam
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.certificate import Certificate, finite_or_none
 from gtsam_sdp.certify import certify
-from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph, write_g2o
+from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
 from gtsam_sdp.files.info import describe, info_text, key_types
-from gtsam_sdp.files.pyfg import write_pyfg
+from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
+from gtsam_sdp.files.output import check_writable, output_format, write_result
 from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.solution import Solution
@@ -40,8 +41,9 @@ _LONG_GRAPH = 2_000  # factors: optimising takes about a second from here on
 _SECONDS_BETWEEN_REPORTS = 5.0
 
 _FORMATS = """\
-FILE is a graph of poses and landmarks in g2o, TORO or PyFG format (2D or 3D; PyFG has ranges too). NAME is a
-data set that ships with GTSAM, such as w100, w10000, pose3example-grid, victoria_park or goats_15.
+FILE is a graph of poses and landmarks in g2o, TORO or PyFG format (2D or 3D; PyFG has ranges too), plain or packed
+with gzip; - reads standard input. NAME is a data set that ships with GTSAM, such as w100, w10000,
+pose3example-grid, victoria_park or goats_15.
 """
 _EXAMPLES = {
     "certify": """\
@@ -56,10 +58,11 @@ _EXAMPLES = {
   gtsam-sdp solve map.g2o --output best.g2o        search for the best poses, from any start
   gtsam-sdp solve map.g2o --no-initial             and without looking at the file's own values
   gtsam-sdp solve victoria_park --no-initial       poses and landmarks, from no start
-  gtsam-sdp solve goats_15.pyfg --output best.pyfg ranges to beacons; written in the format that was read
+  gtsam-sdp solve goats_15.pyfg --output best.pyfg ranges to beacons, which PyFG files hold
 """,
     "info": """\
   gtsam-sdp info map.g2o                           what the file holds
+  xzcat map.g2o.xz | gtsam-sdp info -              the same of standard input
 """,
 }
 _STATUS = "exit status: 0 certified (or info shown), 1 not certified, 2 bad input."
@@ -115,7 +118,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE|NAME", help="a g2o, TORO or PyFG file, or a data set that ships with GTSAM"
+        "file",
+        metavar="FILE|NAME|-",
+        help="a g2o, TORO or PyFG file (gzip too), a data set that ships with GTSAM, or - for standard input",
     )
     parser.add_argument("--json", action="store_true", help="write JSON, and nothing else, to standard output")
     parser.add_argument(
@@ -170,7 +175,7 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="write the result and the measurements, in g2o format or, if it was read, in PyFG",
+        help="write the result and the measurements, in the format that its name says: .g2o, .pyfg, either with .gz",
     )
     parser.add_argument(
         "--drop-unsupported",
@@ -201,9 +206,7 @@ def _count(text: str) -> int:
 
 def run_certify(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp certify`: read, optimise, certify, report."""
-    file = _read(arguments)
-    if arguments.output is not None:
-        _check_output(arguments.output)
+    file = _read_for_result(arguments)
     _check_graph(file, _on_unsupported(arguments))
     optimization = None if arguments.no_optimize else _optimise(file, arguments)
     values = optimization.values if optimization else _own_values(file)
@@ -220,16 +223,14 @@ def run_certify(arguments: argparse.Namespace) -> int:
     )
     certificate = replace(certificate, notes=tuple(_spoken_here(note, arguments) for note in certificate.notes))
     if arguments.output is not None:
-        _write_result(arguments.output, file, values)
+        write_result(arguments.output, file, values)
     _write(_certify_json(file, optimization, certificate) if arguments.json else str(certificate))
     return CERTIFIED if certificate else NOT_CERTIFIED
 
 
 def run_solve(arguments: argparse.Namespace) -> int:
     """`gtsam-sdp solve`: read, search, report."""
-    file = _read(arguments)
-    if arguments.output is not None:
-        _check_output(arguments.output)
+    file = _read_for_result(arguments)
     _check_graph(file, _on_unsupported(arguments))
     solution = solve(
         file.graph,
@@ -242,7 +243,7 @@ def run_solve(arguments: argparse.Namespace) -> int:
         verbose=arguments.verbose or file.graph.size() > _LONG_GRAPH,
     )
     if arguments.output is not None:
-        _write_result(arguments.output, file, solution.values)
+        write_result(arguments.output, file, solution.values)
     head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
     _write(_solve_json(file, solution) if arguments.json else _spoken_here(f"{head}\n{solution}", arguments))
     return CERTIFIED if solution.certificate else NOT_CERTIFIED
@@ -270,7 +271,19 @@ _COMMANDS = {"certify": run_certify, "solve": run_solve, "info": run_info}
 _OPTIONS = {"certify": _add_certify_options, "solve": _add_solve_options, "info": _add_common_options}
 
 
+def _read_for_result(arguments: argparse.Namespace) -> PoseGraphFile:
+    """The graph; refuses what cannot be written before the long work starts."""
+    if arguments.output is None:
+        return _read(arguments)
+    output_format(arguments.output)
+    file = _read(arguments)
+    check_writable(arguments.output, file)
+    return file
+
+
 def _read(arguments: argparse.Namespace) -> PoseGraphFile:
+    if arguments.file == "-":
+        return read_pose_graph(STANDARD_INPUT, cost=arguments.cost, text=standard_input())
     path = find_dataset(arguments.file)
     if path.stat().st_size > _LONG_FILE:
         _tell(f"reading {path} ...")
@@ -296,20 +309,6 @@ def _own_values(file: PoseGraphFile) -> gtsam.Values:
     if not file.has_values:
         raise DatasetError(f"{file.path} does not hold a value for every key: --no-optimize has nothing to certify.")
     return file.initial
-
-
-def _check_output(path: Path) -> None:
-    """Refuses what cannot be written before the long work starts."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise DatasetError(f"--output {path}: give a file in a folder that exists.")
-
-
-def _write_result(path: Path, file: PoseGraphFile, values: gtsam.Values) -> None:
-    """In the format of the file."""
-    if file.pyfg:
-        write_pyfg(path, file.pyfg, values)
-    else:
-        write_g2o(path, file.measured, values, file.fixed)
 
 
 def _check_graph(file: PoseGraphFile, on_unsupported: OnUnsupported) -> None:

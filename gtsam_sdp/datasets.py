@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import gtsam
-import numpy as np
 
-from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning, format_key
+from gtsam_sdp.errors import DatasetError, format_key
+from gtsam_sdp.files.chordal import chordal_graph, measurements
 from gtsam_sdp.files.g2o import PoseLines, read_pose_lines
-from gtsam_sdp.files.odometry import add_poses, insert_point, place_landmarks
+from gtsam_sdp.files.lines import read_text
+from gtsam_sdp.files.odometry import add_poses, insert_point, place_by_priors, place_landmarks
 from gtsam_sdp.files.pyfg import PyfgGraph, looks_like_pyfg, read_pyfg
+from gtsam_sdp.files.pyfg_writing import write_pyfg
+from gtsam_sdp.files.suspicious import (
+    warn,
+    warn_of_information,
+    warn_of_left_out_lines,
+    warn_of_missing_vertices,
+    warn_of_noise_format,
+)
 from gtsam_sdp.files.writing import write_g2o
-from gtsam_sdp.variables import Array
 
 __all__ = [
     "Cost",
@@ -29,6 +36,7 @@ __all__ = [
     "read_dataset",
     "read_pose_graph",
     "write_g2o",
+    "write_pyfg",
 ]
 
 Cost = Literal["geodesic", "chordal"]
@@ -62,25 +70,32 @@ class PoseGraphFile:
 
 
 def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """Reads a graph in g2o format: poses (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT) and landmarks.
+    """Reads a graph in g2o format: poses (VERTEX_SE2, EDGE_SE2, VERTEX_SE3:QUAT, EDGE_SE3:QUAT), landmarks, priors.
 
     Landmarks seen from poses (VERTEX_XY with EDGE_SE2_XY or LANDMARK2 in 2D, VERTEX_TRACKXYZ with EDGE_SE3_TRACKXYZ
     in 3D) become `BearingRangeFactor2D/3D` with the information J^T Omega J, J the derivative of the measured point by
     bearing and range. In 3D that is what `gtsam.readG2o` makes of them; in 2D GTSAM's readers leave these lines out.
     Landmark 12 of the file has the key `l12`, as in GTSAM.
 
+    Priors, which GTSAM's readers leave out: EDGE_PRIOR_SE2 and EDGE_SE3_PRIOR become `PriorFactorPose2/3` with the
+    noise of an edge with the same numbers (what a sensor at PARAMS_SE3OFFSET measures is moved to the body exactly),
+    EDGE_PRIOR_SE2_XY, EDGE_SE3_XYZ_PRIOR and EDGE_POINTXYZ_PRIOR of a pose `PoseTranslationPrior2D/3D` with noise in
+    the axes of the world, EDGE_POINTXYZ_PRIOR of a landmark `PriorFactorPoint3`.
+
     Args:
-        path: the file. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are read as `gtsam.load2D` and
-            `gtsam.load3D` read them.
+        path: the file, plain or packed with gzip. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are
+            read as `gtsam.load2D` and `gtsam.load3D` read them.
         cost: "geodesic" gives GTSAM's own `BetweenFactorPose2/3` with the full information matrices of the file.
             "chordal" gives `FrobeniusBetweenFactorPose2/3` so that `graph.error` is the cost of SE-Sync,
             sum kappa |R_j - R_i R~|_F^2 + tau |t_j - t_i - R_i t~|^2, with kappa = 3 / (2 tr(Omega_rot^-1)) and
             tau = 3 / tr(Omega_trans^-1) in 3D, kappa = Omega_33 and tau = 2 / tr(Omega_trans^-1) in 2D (where
-            SE-Sync leaves the factor 1/2 of kappa out).
+            SE-Sync leaves the factor 1/2 of kappa out). Priors of poses become `FrobeniusPriorPose2/3` with the same
+            weights, those of positions keep their information, doubled as tau is.
 
     Returns:
-        The graph, and a value for each of its keys: the file's, or, if one is missing there, positions that follow
-        from the measurements along a spanning tree, landmarks from where they are first seen.
+        The graph, and a value for each of its keys: the file's, or, if one is missing there, poses that follow from
+        the measurements along a spanning tree, which is moved as a whole to the priors; landmarks from where they are
+        first seen.
 
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
@@ -107,14 +122,14 @@ def load_pyfg(path: str | Path) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Value
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
     """
     path = _as_path(path)
-    file = read_pyfg(path)
+    file = read_pyfg(path, read_text(path))
     _warn_of_unused(file, path)
     return file.graph, file.values
 
 
 def _warn_of_unused(file: PyfgGraph, path: str | Path) -> None:
     if file.unused:
-        _warn(f"{path}: {len(file.unused)} vertices, the first is {file.unused[0]}, have no edge; they are left out.")
+        warn(f"{path}: {len(file.unused)} vertices, the first is {file.unused[0]}, have no edge; they are left out.")
 
 
 def find_dataset(name: str) -> Path:
@@ -145,115 +160,36 @@ def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
     return read_pose_graph(find_dataset(name), cost=cost)
 
 
-def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFile:
-    """As `load_g2o` or `load_pyfg`, whichever the file needs, and says where the initial values come from."""
+def read_pose_graph(path: str | Path, *, cost: Cost = "geodesic", text: str | None = None) -> PoseGraphFile:
+    """As `load_g2o` or `load_pyfg`, whichever the file needs, and says where the initial values come from.
+
+    With `text` nothing is read, and the path is what errors name.
+    """
     if cost not in ("geodesic", "chordal"):
         raise ValueError(f'cost must be "geodesic" or "chordal", not {cost!r}.')
     path = _as_path(path)
-    if looks_like_pyfg(path):
+    text = read_text(path) if text is None else text
+    if looks_like_pyfg(text):
         if cost == "chordal":
             raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in PyFG format.")
-        file = read_pyfg(path)
+        file = read_pyfg(path, text)
         _warn_of_unused(file, path)
         return PoseGraphFile(
             path, file.dimension, file.graph, file.values, "values of the file", True, file.graph, file
         )
-    lines = read_pose_lines(path)
+    lines = read_pose_lines(path, text)
     if cost == "chordal" and lines.format == "TORO":
         raise DatasetError(f"{path}: cost='chordal' needs a g2o file; this one is in TORO format.")
-    if cost == "chordal" and lines.sightings:
+    if cost == "chordal" and (lines.sightings or any(prior.kind == "landmark" for prior in lines.priors)):
         raise DatasetError(f"{path}: cost='chordal' is a cost of poses only; this file has landmarks.")
-    _warn_of_left_out_lines(lines)
+    warn_of_left_out_lines(lines)
     if lines.format == "TORO":
-        _warn_of_noise_format(lines)
+        warn_of_noise_format(lines)
     else:
-        _warn_of_information(lines)
+        warn_of_information(lines)
     measured, values = _read_with_gtsam(lines)
-    graph = _chordal_graph(measured, lines) if cost == "chordal" else measured
+    graph = chordal_graph(measured, lines) if cost == "chordal" else measured
     return _with_start(lines, graph, measured, values)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, SuspiciousInputWarning, stacklevel=5)
-
-
-def _warn_of_missing_vertices(lines: PoseLines) -> None:
-    """A vertex without a line, where others have one, may be a wrong number in an edge."""
-    poses = [(key, line) for line, ids in zip(lines.places, lines.ids, strict=True) for key in ids]
-    poses += [(sighting.pose, sighting.line) for sighting in lines.sightings]
-    points = [(sighting.landmark, sighting.line) for sighting in lines.sightings]
-    for seen, given in ((poses, lines.vertices), (points, lines.points)):
-        missing = [(key, line) for key, line in seen if given and key not in given]
-        if missing:
-            key, line = missing[0]
-            _warn(
-                f"{lines.path}, line {line}: vertex {format_key(key)} has no VERTEX line, where others have one "
-                f"({len(dict(missing))} such). If the number is wrong, correct it; else its value follows from the "
-                "measurements."
-            )
-
-
-def _warn_of_left_out_lines(lines: PoseLines) -> None:
-    if len(lines.fixed) > 1:
-        _warn(
-            f"{lines.path}: FIX lines hold {len(lines.fixed)} vertices; they are left out, and all vertices are free."
-        )
-    equal = sum(words[0] == "EQUIV" for words in lines.left_out)
-    if equal:
-        _warn(f"{lines.path}: {equal} EQUIV lines are left out, as GTSAM does.")
-    if lines.other_noise:
-        _warn(
-            f"{lines.path}: the covariances of {len(lines.other_noise)} LANDMARK lines (the first is line "
-            f"{lines.other_noise[0]}) are no multiples of the identity. GTSAM takes unit noise where the diagonal "
-            "differs, and leaves correlation out. What is optimised and certified is GTSAM's cost."
-        )
-
-
-def _warn_of_noise_format(lines: PoseLines) -> None:
-    """GTSAM's readers of TORO files do not take the noise as the format has it: what they make is what counts."""
-    size = 3 if lines.dimension == 2 else 6
-    if size == 6:
-        diagonals = np.diagonal(lines.information, axis1=1, axis2=2)
-        plain = np.count_nonzero(lines.noise, axis=1) == np.count_nonzero(diagonals, axis=1)
-        if not (plain.all() and (diagonals == diagonals[:, :1]).all()):
-            _warn(
-                f"{lines.path}: GTSAM takes the noise of EDGE3 lines as information matrices with rotations first; "
-                "the format has translations first. What is optimised and certified is GTSAM's cost."
-            )
-    elif (lines.noise[:, [0, 3]] != 1).any():
-        _warn(
-            f"{lines.path}: GTSAM takes the noise of EDGE2 and ODOMETRY lines as covariance matrices; "
-            "the format has information matrices. What is optimised and certified is GTSAM's cost."
-        )
-
-
-def _warn_of_information(lines: PoseLines) -> None:
-    diagonals = np.diagonal(lines.information, axis1=1, axis2=2)
-    if not len(diagonals):
-        return
-    smallest = diagonals.min(axis=1)
-    refused = np.flatnonzero(smallest <= 0 if lines.dimension == 2 else smallest < 0)
-    if len(refused):
-        raise DatasetError(
-            f"{lines.path}, {lines.edge_name(int(refused[0]))}: the information matrix has "
-            f"{smallest[refused[0]]:g} on its diagonal, which GTSAM cannot use."
-        )
-    eigenvalues = np.linalg.eigvalsh(lines.information)
-    scale = np.abs(eigenvalues).max(axis=1)
-    indefinite = np.flatnonzero(eigenvalues[:, 0] < -1e-9 * scale)
-    singular = np.flatnonzero(np.abs(eigenvalues[:, 0]) <= 1e-12 * scale)
-    if len(indefinite):
-        _warn(
-            f"{lines.path}: the information matrices of {len(indefinite)} edges are indefinite (the first in "
-            f"{lines.edge_name(int(indefinite[0]))}). GTSAM factors them into different ones; "
-            "what it optimises, and what is certified, is the cost of those."
-        )
-    if len(singular):
-        _warn(
-            f"{lines.path}: the information matrices of {len(singular)} edges are singular (the first in "
-            f"{lines.edge_name(int(singular[0]))}). They leave a direction free, and GTSAM may factor them into "
-            "different ones; what is certified is the cost that GTSAM has."
-        )
 
 
 def _read_with_gtsam(lines: PoseLines) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
@@ -280,6 +216,8 @@ def _with_sightings(
     """Adds what GTSAM does not read."""
     for sighting in lines.sightings:
         graph.add(sighting.factor())
+    for prior in lines.priors:
+        graph.add(prior.factor())
     for key, place in lines.points.items():
         insert_point(values, key, place)
     return graph, values
@@ -289,47 +227,6 @@ def _gtsam_reader(lines: PoseLines, path: str) -> tuple[gtsam.NonlinearFactorGra
     if lines.format == "g2o":
         return gtsam.readG2o(path, lines.dimension == 3)
     return gtsam.load3D(path) if lines.dimension == 3 else gtsam.load2D(path)
-
-
-def _measurements(graph: gtsam.NonlinearFactorGraph) -> list[Any]:
-    factors: list[Any] = [graph.at(k) for k in range(graph.size())]
-    return [factor.measured() for factor in factors]
-
-
-def _inverse_traces(matrices: Array) -> Array:
-    """tr(M^-1) of symmetric matrices (m, k, k); infinite where one is singular."""
-    with np.errstate(divide="ignore"):
-        return (1 / np.linalg.eigvalsh(matrices)).sum(axis=1)
-
-
-def _chordal_weights(lines: PoseLines) -> tuple[Array, Array]:
-    """kappa and tau of the edges, (m,)."""
-    d = lines.dimension
-    information = lines.information
-    tau = d / _inverse_traces(information[:, :d, :d])
-    kappa = 3 / (2 * _inverse_traces(information[:, 3:, 3:])) if d == 3 else information[:, 2, 2]
-    bad = np.flatnonzero(~((kappa > 0) & (tau > 0) & np.isfinite(kappa + tau)))
-    if len(bad):
-        raise DatasetError(
-            f"{lines.path}, {lines.edge_name(int(bad[0]))}: the chordal weights are not positive; use cost='geodesic'."
-        )
-    return kappa, tau
-
-
-def _chordal_graph(measured: gtsam.NonlinearFactorGraph, lines: PoseLines) -> gtsam.NonlinearFactorGraph:
-    """Frobenius factors with the measurements of the between factors and the weights kappa and tau."""
-    d = lines.dimension
-    factor_type: Any = gtsam.FrobeniusBetweenFactorPose3 if d == 3 else gtsam.FrobeniusBetweenFactorPose2
-    models: dict[tuple[float, float], Any] = {}
-    result = gtsam.NonlinearFactorGraph()
-    edges = zip(lines.ids, _measurements(measured), *_chordal_weights(lines), strict=True)
-    for (i, j), pose, kappa, tau in edges:
-        weights = (float(kappa), float(tau))
-        if weights not in models:
-            sigmas = 1 / np.sqrt(2 * np.repeat(weights, [d * (d + 1), d + 1]))  # column by column
-            models[weights] = gtsam.noiseModel.Diagonal.Sigmas(sigmas)
-        result.add(factor_type(i, j, pose, models[weights]))
-    return result
 
 
 def _with_start(
@@ -344,7 +241,7 @@ def _with_start(
         initial.erase(key)
     if unused:
         first = format_key(min(unused))
-        _warn(f"{lines.path}: {len(unused)} vertices, the first is {first}, have no edge; they are left out.")
+        warn(f"{lines.path}: {len(unused)} vertices, the first is {first}, have no edge; they are left out.")
     missing = needed - given
     start, has_values = "values of the file", not missing
     if missing:
@@ -352,16 +249,19 @@ def _with_start(
         if lines.landmarks:
             start = f"odometry and first sightings as gtsam.load2D chains them ({lack})"
         elif missing <= {sighting.landmark for sighting in lines.sightings}:
+            place_by_priors(initial, [prior for prior in lines.priors if prior.kind == "landmark"])
             start = f"values of the file, landmarks where they are first seen ({lack})"
         else:
-            start = f"odometry along a spanning tree ({lack})"
+            placed = ", placed by priors" if lines.priors else ""
+            start = f"odometry along a spanning tree{placed} ({lack})"
             if needed & lines.vertices:
                 start = f"values of the file, the others where edges from these lead ({lack})"
             for key in missing & set(initial.keys()):  # in 2D GTSAM chains edges in the order of the file
                 initial.erase(key)
-            add_poses(initial, lines.ids, _measurements(measured)[: len(lines.ids)])
+            add_poses(initial, lines.ids, measurements(measured, len(lines.ids)), lines.priors)
+            place_by_priors(initial, lines.priors)
         if not lines.landmarks:
-            _warn_of_missing_vertices(lines)
+            warn_of_missing_vertices(lines)
         place_landmarks(initial, lines.sightings)
     fixed = _fixed_vertices(lines, needed)
     return PoseGraphFile(lines.path, lines.dimension, graph, initial, start, has_values, measured, fixed=fixed)
@@ -372,5 +272,5 @@ def _fixed_vertices(lines: PoseLines, keys: set[int]) -> tuple[int, ...]:
     numbers = {str(number): number for key in keys for number in (key, key % 2**56)}
     absent = [word for word in lines.fixed if word not in numbers]
     if absent:
-        _warn(f"{lines.path}: FIX {absent[0][:40]} names a vertex that no edge of the file has; it is left out.")
+        warn(f"{lines.path}: FIX {absent[0][:40]} names a vertex that no edge of the file has; it is left out.")
     return tuple(numbers[word] for word in lines.fixed if word in numbers)

@@ -190,7 +190,8 @@ def test_the_files_own_values(run: Run, tmp_path: Path) -> None:
 
 
 def test_bad_output_is_refused_before_the_work(run: Run, tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none" / "best.g2o"):
+    (tmp_path / "folder.g2o").mkdir()
+    for path in (tmp_path / "folder.g2o", tmp_path / "none" / "best.g2o"):
         status, out, err = run("certify", "noisyToyGraph", "--output", path)
         assert (status, out) == (2, "")
         assert f"--output {path}: give a file in a folder that exists." in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +15,14 @@ import numpy as np
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.lines import (
     check_quaternion,
+    given_before,
     numbered_words,
     parse_integers,
     parse_numbers,
     positive_definite,
-    read_text,
     wrong_count,
 )
+from gtsam_sdp.files.priors import Prior, PriorLine, Vertices, known_prior
 from gtsam_sdp.files.sightings import Sighting, checked_sighting
 from gtsam_sdp.variables import Array
 
@@ -31,7 +33,7 @@ Format = Literal["g2o", "TORO"]
 class _Tag:
     """What follows the first word of a line: vertex numbers, then numbers."""
 
-    kind: Literal["vertex", "edge", "landmark", "point", "sighting", "offset"]
+    kind: Literal["vertex", "edge", "landmark", "point", "sighting", "offset", "prior"]
     format: Format
     dimension: int
     numbers: int
@@ -49,6 +51,11 @@ _TAGS: Mapping[str, _Tag] = {
     "VERTEX_TRACKXYZ": _Tag("point", "g2o", 3, 3, ids=1),
     "EDGE_SE3_TRACKXYZ": _Tag("sighting", "g2o", 3, 3 + 6, ids=3),
     "PARAMS_SE3OFFSET": _Tag("offset", "g2o", 3, 7, ids=1),
+    "EDGE_PRIOR_SE2": _Tag("prior", "g2o", 2, 3 + 6, ids=1),
+    "EDGE_PRIOR_SE2_XY": _Tag("prior", "g2o", 2, 2 + 3, ids=1),
+    "EDGE_SE3_PRIOR": _Tag("prior", "g2o", 3, 7 + 21),
+    "EDGE_SE3_XYZ_PRIOR": _Tag("prior", "g2o", 3, 3 + 6),
+    "EDGE_POINTXYZ_PRIOR": _Tag("prior", "g2o", 3, 3 + 6, ids=1),
     "VERTEX2": _Tag("vertex", "TORO", 2, 3, ids=1),
     "EDGE2": _Tag("edge", "TORO", 2, 3 + 6),
     "ODOMETRY": _Tag("edge", "TORO", 2, 3 + 6),
@@ -59,6 +66,8 @@ _TAGS: Mapping[str, _Tag] = {
 }
 _LEFT_OUT = {"FIX", "EQUIV"}
 _A_TAG = re.compile(r"[A-Z][A-Z0-9_:]+")
+_PARAMETERS = "PARAMS_"  # sensors and cameras; without an edge that refers to them they change nothing
+_ROBUST = ("SWITCH", "MAXMIX", "MIXTURE")
 _OTHER_LANDMARKS = ("LANDMARK", "TRACKXYZ", "_XY", "RANGE", "BEARING")
 
 
@@ -79,6 +88,7 @@ class PoseLines:
         points: the landmarks that the file gives a place for, by key, (d,) [m].
         sightings: measurements of landmarks that GTSAM does not read, or not everywhere (EDGE_SE2_XY, LANDMARK2,
             EDGE_SE3_TRACKXYZ).
+        priors: those of poses, of their positions, and of landmarks.
         left_out: words of the lines that GTSAM's readers leave out (FIX, EQUIV).
         lines: the lines that GTSAM reads.
     """
@@ -94,6 +104,7 @@ class PoseLines:
     other_noise: Sequence[int]
     points: Mapping[int, Array]
     sightings: Sequence[Sighting]
+    priors: Sequence[Prior]
     left_out: Sequence[Sequence[str]]
     lines: Sequence[str]
 
@@ -108,6 +119,17 @@ class PoseLines:
         return matrices
 
     @property
+    def pose_priors(self) -> Sequence[Prior]:
+        """Those of whole poses."""
+        return [prior for prior in self.priors if prior.kind == "pose"]
+
+    @property
+    def prior_information(self) -> Array:
+        """Symmetric matrices of the noise of `pose_priors`, (p, k, k), translations first."""
+        size = 3 if self.dimension == 2 else 6
+        return np.array([prior.information for prior in self.pose_priors]).reshape(-1, size, size)
+
+    @property
     def fixed(self) -> Sequence[str]:
         """What FIX lines name, each once."""
         return list(dict.fromkeys(word for words in self.left_out if words[0] == "FIX" for word in words[1:]))
@@ -118,14 +140,14 @@ class PoseLines:
         return f"line {self.places[edge]}, which joins {i} and {j}"
 
 
-def read_pose_lines(path: Path) -> PoseLines:
-    """Reads and checks the lines of a g2o or TORO file.
+def read_pose_lines(path: Path, text: str) -> PoseLines:
+    """Checks the lines of a g2o or TORO file; `path` is for messages.
 
     Raises:
-        DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
+        DatasetError: the file is damaged or holds tags that are not supported; names the line.
     """
     collected = _Collected(path)
-    for number, words in numbered_words(read_text(path)):
+    for number, words in numbered_words(text):
         _collect(collected, number, words)
     return _finish(collected)
 
@@ -142,9 +164,10 @@ class _Collected:
     landmarks: int = 0
     other_noise: list[int] = field(default_factory=list)
     points: dict[int, tuple[int, Array]] = field(default_factory=dict)
-    offsets: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    offsets: dict[int, tuple[int, list[float]]] = field(default_factory=dict)
     sightings: list[Sighting] = field(default_factory=list)
     offset_of: list[int] = field(default_factory=list)
+    priors: list[PriorLine] = field(default_factory=list)
     left_out: list[list[str]] = field(default_factory=list)
     kinds: dict[tuple[Format, int], int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -157,6 +180,8 @@ def _collect(collected: _Collected, number: int, words: list[str]) -> None:
         collected.left_out.append(words)
         return
     tag = _TAGS.get(words[0])
+    if tag is None and words[0].startswith(_PARAMETERS):
+        return
     if tag is None and not collected.kinds and not _A_TAG.fullmatch(words[0]):
         raise DatasetError(
             f"{collected.path} is not a g2o file: line {number} begins with {words[0][:40]!r}, "
@@ -165,7 +190,7 @@ def _collect(collected: _Collected, number: int, words: list[str]) -> None:
     if tag is None:
         raise DatasetError(_unknown_tag(where, words[0]))
     ids, numbers = _parse_words(where, words, tag)
-    if tag.format == "g2o" and tag.dimension == 3 and tag.kind in ("vertex", "edge", "offset"):
+    if tag.format == "g2o" and tag.dimension == 3 and tag.numbers in (7, 7 + 21):
         check_quaternion(where, numbers[3:7])
     _COLLECTORS[tag.kind](collected, number, where, words[0], ids, numbers)
     collected.kinds.setdefault((tag.format, tag.dimension), number)
@@ -176,7 +201,7 @@ def _collect(collected: _Collected, number: int, words: list[str]) -> None:
 def _vertex(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
     before = collected.vertices.setdefault(ids[0], number)
     if before != number:
-        raise DatasetError(f"{where}: vertex {ids[0]} was given in line {before} before.")
+        raise given_before(where, f"vertex {ids[0]}", before)
 
 
 def _edge(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
@@ -202,7 +227,7 @@ def _landmark(collected: _Collected, number: int, where: str, tag: str, ids: lis
 def _point(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
     before, _ = collected.points.setdefault(_landmark_key(where, ids[0]), (number, np.array(numbers)))
     if before != number:
-        raise DatasetError(f"{where}: landmark {ids[0]} was given in line {before} before.")
+        raise given_before(where, f"landmark {ids[0]}", before)
 
 
 def _sighting(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
@@ -215,9 +240,13 @@ def _sighting(collected: _Collected, number: int, where: str, tag: str, ids: lis
 
 
 def _offset(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
-    before, _ = collected.offsets.setdefault(ids[0], (number, not any(numbers[:6])))
+    before, _ = collected.offsets.setdefault(ids[0], (number, numbers))
     if before != number:
-        raise DatasetError(f"{where}: offset {ids[0]} was given in line {before} before.")
+        raise given_before(where, f"offset {ids[0]}", before)
+
+
+def _prior(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
+    collected.priors.append(PriorLine(number, where, tag, ids, numbers))
 
 
 _COLLECTORS = {
@@ -227,6 +256,7 @@ _COLLECTORS = {
     "point": _point,
     "sighting": _sighting,
     "offset": _offset,
+    "prior": _prior,
 }
 
 
@@ -238,23 +268,52 @@ def _landmark_key(where: str, number: int) -> int:
 
 
 def _unknown_tag(where: str, tag: str) -> str:
+    remedy = "Take the line out, or make the graph with GTSAM and call gtsam_sdp.certify."
+    if any(part in tag for part in _ROBUST):
+        return (
+            f"{where}: {tag[:40]} lines are not supported: they belong to robust edges (switches, mixtures), whose "
+            "cost has no bound here. Write such an edge as EDGE_SE2 or EDGE_SE3:QUAT, or take it out with "
+            "its switch (rtabmap: save with Optimizer/Robust false)."
+        )
+    if tag.endswith("PRIOR") or "PRIOR_" in tag:
+        known = ", ".join(tag for tag, known in _TAGS.items() if known.kind == "prior")
+        return f"{where}: {tag[:40]} lines are not supported; of priors these are: {known}. {remedy}"
     if any(part in tag for part in _OTHER_LANDMARKS):
         return (
             f"{where}: {tag[:40]} lines are not supported; of landmarks these are: EDGE_SE2_XY, LANDMARK2, "
             "EDGE_SE3_TRACKXYZ, LANDMARK, BR. Take them out, or make the graph with GTSAM and call gtsam_sdp.certify."
         )
     supported = ", ".join(tag for tag, known in _TAGS.items() if known.format == "g2o")
-    return f"{where}: unknown tag {tag[:40]!r}. Supported are {supported}, FIX, and the TORO format."
+    near = [known for known in _TAGS if known.startswith(f"{tag}:")]
+    near += difflib.get_close_matches(tag.upper(), _TAGS, n=1, cutoff=0.7)
+    meant = f" If {near[0]} is meant, write that." if near else ""
+    return (
+        f"{where}: unknown tag {tag[:40]!r}.{meant} Supported are {supported}, FIX, and the TORO format. Other lines "
+        "have to be taken out."
+    )
 
 
 def _parse_words(where: str, words: list[str], tag: _Tag) -> tuple[list[int], list[float]]:
     count = len(words) - 1
     if count != tag.ids + tag.numbers:
-        lacks_noise = tag.kind == "edge" and count - tag.ids in (3, 6, 7)
-        lacks_noise |= tag.kind == "sighting" and count - tag.ids == tag.dimension
-        lack = "It has no noise, without which there is no cost." if lacks_noise else "The file may be truncated."
-        raise wrong_count(where, words, tag.ids + tag.numbers, "numbers", lack)
+        raise wrong_count(where, words, tag.ids + tag.numbers, "numbers", _lack(tag, words[0], count - tag.ids))
     return parse_integers(where, words[1 : 1 + tag.ids]), parse_numbers(where, words[1 + tag.ids :])
+
+
+def _lack(tag: _Tag, word: str, count: int) -> str:
+    """Why a line is too short, and what to do, where that can be told from its `count` numbers after the vertices."""
+    if word == "EDGE_SE3_PRIOR" and count == tag.numbers - 1:
+        return (
+            "It lacks the number of its PARAMS_SE3OFFSET, which follows the vertex; add it, with a line "
+            "PARAMS_SE3OFFSET 0 0 0 0 0 0 0 1 where the body itself is measured."
+        )
+    value = {"edge": (3, 6, 7), "prior": (2, 3, 7), "sighting": (tag.dimension,)}.get(tag.kind, ())
+    if count in value:
+        return (
+            "It has no noise, without which there is no cost. Append the upper triangle of its information matrix, "
+            "row by row."
+        )
+    return "The file may be truncated: write it again, or take the line out."
 
 
 def _finish(collected: _Collected) -> PoseLines:
@@ -263,8 +322,8 @@ def _finish(collected: _Collected) -> PoseLines:
         found = {kind[position]: number for kind, number in kinds.items()}
         if len(found) > 1:
             named = " and ".join(f"{what.format(kind)} (line {number})" for kind, number in sorted(found.items()))
-            raise DatasetError(f"{path} mixes {named} elements.")
-    if not (collected.ids or collected.sightings or collected.landmarks):
+            raise DatasetError(f"{path} mixes {named} elements. Write them to files of their own.")
+    if not (collected.ids or collected.sightings or collected.landmarks or collected.priors):
         raise DatasetError(f"{path} holds no edges: there is nothing to optimise.")
     _check_sightings(collected)
     ((form, dimension),) = kinds
@@ -280,9 +339,19 @@ def _finish(collected: _Collected) -> PoseLines:
         other_noise=collected.other_noise,
         points={key: place for key, (_, place) in collected.points.items()},
         sightings=collected.sightings,
+        priors=_known_priors(collected),
         left_out=collected.left_out,
         lines=collected.lines,
     )
+
+
+def _known_priors(collected: _Collected) -> list[Prior]:
+    """The priors, each with what its vertex is."""
+    poses = collected.vertices.keys() | {key for pair in collected.ids for key in pair}
+    poses |= {sighting.pose for sighting in collected.sightings}
+    landmarks = collected.points.keys() | {sighting.landmark for sighting in collected.sightings}
+    vertices = Vertices(poses, landmarks, collected.offsets)
+    return [known_prior(line, vertices) for line in collected.priors]
 
 
 def _check_sightings(collected: _Collected) -> None:
@@ -293,8 +362,8 @@ def _check_sightings(collected: _Collected) -> None:
             where = f"{collected.path}, line {sighting.line}"
             raise DatasetError(f"{where}: {sighting.pose} is a landmark; the pose that sees it goes first.")
     for sighting, offset in zip(collected.sightings, collected.offset_of, strict=False):
-        line, is_identity = collected.offsets.get(offset, (0, False))
-        if not is_identity:
+        line, numbers = collected.offsets.get(offset, (0, [1.0]))
+        if any(numbers[:6]):
             what = f"is not the identity (line {line})" if line else "is not in the file"
             raise DatasetError(
                 f"{collected.path}, line {sighting.line}: PARAMS_SE3OFFSET {offset} {what}; "

@@ -9,8 +9,11 @@ import gtsam
 import numpy as np
 import scipy
 
+from gtsam_sdp.files.priors import Prior
 from gtsam_sdp.files.sightings import Sighting
 from gtsam_sdp.variables import Array
+
+_UNDECIDED = 1e-6  # relative weight of "no rotation" among moments of positions: decides where they lie on a line
 
 
 def pose_of(values: gtsam.Values, key: int, dimension: int) -> Any:
@@ -28,8 +31,13 @@ def place_landmarks(values: gtsam.Values, sightings: Iterable[Sighting]) -> None
             insert_point(values, sighting.landmark, sighting.place(pose_of(values, sighting.pose, dimension)))
 
 
-def add_poses(values: gtsam.Values, ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> None:
-    """Adds poses that have no value: where edges from those that have lead, the rest along spanning trees."""
+def add_poses(
+    values: gtsam.Values, ids: Sequence[tuple[int, int]], relative: Sequence[Any], priors: Sequence[Prior] = ()
+) -> None:
+    """Adds poses that have no value: where edges from those that have lead, the rest along spanning trees.
+
+    Each of these trees is moved as a whole to where its priors are.
+    """
     edges: dict[int, list[tuple[int, Any]]] = {}
     for (i, j), step in zip(ids, relative, strict=True):
         edges.setdefault(i, []).append((j, step))
@@ -41,7 +49,18 @@ def add_poses(values: gtsam.Values, ids: Sequence[tuple[int, int]], relative: Se
                 values.insert(j, pose_of(values, i, 2 if isinstance(step, gtsam.Pose2) else 3).compose(step))
                 front.append(j)
     rest = [k for k, (i, _) in enumerate(ids) if not values.exists(i)]
-    values.insert(spanning_tree_values([ids[k] for k in rest], [relative[k] for k in rest]))
+    values.insert(spanning_tree_values([ids[k] for k in rest], [relative[k] for k in rest], priors))
+
+
+def place_by_priors(values: gtsam.Values, priors: Iterable[Prior]) -> None:
+    """Adds what has no value but a prior, where the prior is."""
+    for prior in priors:
+        if values.exists(prior.key):
+            continue
+        if prior.kind == "landmark":
+            insert_point(values, prior.key, prior.measured)
+        else:
+            values.insert(prior.key, prior.pose)
 
 
 def insert_point(values: gtsam.Values, key: int, place: Array) -> None:
@@ -52,10 +71,13 @@ def insert_point(values: gtsam.Values, key: int, place: Array) -> None:
         values.insert(key, place)
 
 
-def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]) -> gtsam.Values:
+def spanning_tree_values(
+    ids: Sequence[tuple[int, int]], relative: Sequence[Any], priors: Sequence[Prior] = ()
+) -> gtsam.Values:
     """Values that follow from relative poses along a spanning tree of each component, first keys at the origin.
 
-    Edges between successive keys, which usually are odometry, are taken first.
+    Edges between successive keys, which usually are odometry, are taken first. Where a component has priors, it is
+    moved to its strongest prior of a whole pose, or else to where its measured positions fit best.
     """
     if not ids:
         return gtsam.Values()
@@ -79,6 +101,37 @@ def spanning_tree_values(ids: Sequence[tuple[int, int]], relative: Sequence[Any]
             k = order[min(parent, node), max(parent, node)]
             step = relative[k] if int(ends[k, 0]) == parent else relative[k].inverse()
             poses[node] = poses[parent].compose(step)
-        for node, pose in poses.items():
-            values.insert(int(keys[node]), pose)
+        component = {int(keys[node]): pose for node, pose in poses.items()}
+        move = _move_to(component, [prior for prior in priors if prior.key in component])
+        for key, pose in component.items():
+            values.insert(key, pose if move is None else move.compose(pose))
     return values
+
+
+def _move_to(poses: Mapping[int, Any], priors: Sequence[Prior]) -> Any:
+    """The rigid motion of the world that takes poses to their priors; None without priors."""
+    if not priors:
+        return None
+    whole = [prior for prior in priors if prior.kind == "pose"]
+    if whole:
+        strongest = max(whole, key=lambda prior: float(np.linalg.eigvalsh(prior.information)[0]))
+        return strongest.measured.compose(poses[strongest.key].inverse())
+    here = np.array([poses[prior.key].translation() for prior in priors])
+    there = np.array([prior.position for prior in priors])
+    turn = _best_turn(here - here.mean(axis=0), there - there.mean(axis=0))
+    shift = there.mean(axis=0) - turn @ here.mean(axis=0)
+    if len(shift) == 2:
+        return gtsam.Pose2(shift[0], shift[1], np.arctan2(turn[1, 0], turn[0, 0]))
+    return gtsam.Pose3(gtsam.Rot3(turn), shift)
+
+
+def _best_turn(here: Array, there: Array) -> Array:
+    """The rotation (d, d) with the least sum |there - R here|^2, points (n, d); about directions left free, none."""
+    moments = there.T @ here
+    moments = moments + _UNDECIDED * np.linalg.norm(moments) * np.eye(here.shape[1])
+    left, sizes, right = np.linalg.svd(moments)
+    if not sizes[0] > 0:
+        return np.eye(here.shape[1])
+    signs = np.ones(len(sizes))
+    signs[-1] = np.sign(np.linalg.det(left @ right))
+    return left @ (signs[:, None] * right)

@@ -14,19 +14,19 @@ import numpy as np
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.lines import (
     check_quaternion,
+    given_before,
     numbered_words,
     parse_numbers,
     positive_definite,
-    read_text,
     wrong_count,
 )
 from gtsam_sdp.files.odometry import insert_point
+from gtsam_sdp.files.priors import as_pose
 from gtsam_sdp.files.sightings import checked_sighting
-from gtsam_sdp.files.writing import any_value, value_words
 from gtsam_sdp.variables import Array
 
 GTSAM: Any = gtsam
-_NAME = re.compile(r"([A-Za-z])(\d{1,16})")
+_NAME = re.compile(r"([A-Za-z])(\d{1,17})")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class _Reader:
     def add_vertex(self, line: _Line, kind: str) -> None:
         """A name, which no other line has."""
         if line.keys[0] in self.kinds:
-            raise DatasetError(f"{line.where}: {line.names[0]} was given in line {self.kinds[line.keys[0]][1]} before.")
+            raise given_before(line.where, line.names[0], self.kinds[line.keys[0]][1])
         self.kinds[line.keys[0]] = (kind, line.number)
 
     def add_factor(self, line: _Line, factor: Any) -> None:
@@ -120,21 +120,21 @@ class _Reader:
         return kinds
 
 
-def looks_like_pyfg(path: Path) -> bool:
+def looks_like_pyfg(text: str) -> bool:
     """Whether the first line of a file has names where g2o has numbers."""
-    for _, words in numbered_words(read_text(path)):
+    for _, words in numbered_words(text):
         return words[0] in _TAGS and any(_NAME.fullmatch(word) for word in words[1:4])
     return False
 
 
-def read_pyfg(path: Path) -> PyfgGraph:
-    """Reads a PyFG file.
+def read_pyfg(path: Path, text: str) -> PyfgGraph:
+    """Reads the text of a PyFG file; `path` is for messages.
 
     Raises:
-        DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
+        DatasetError: the file is damaged or holds tags that are not supported; names the line.
     """
     reader = _Reader()
-    records = list(numbered_words(read_text(path)))
+    records = list(numbered_words(text))
     lines = [(words, *_parse(path, number, words, reader)) for number, words in records]
     vertices = [(words, tag, line) for words, tag, line in lines if _is_vertex(words[0])]
     for _, tag, line in vertices:  # wherever they are in the file
@@ -153,19 +153,6 @@ def read_pyfg(path: Path) -> PyfgGraph:
             unused.append(line.names[0])
     lines_of_rest = [" ".join(words) for words, _, _ in rest]
     return PyfgGraph(reader.dimension, reader.graph, reader.values, kept, lines_of_rest, unused)
-
-
-def write_pyfg(path: str | Path, file: PyfgGraph, values: gtsam.Values) -> None:
-    """Writes a file again, with other values.
-
-    Raises:
-        DatasetError: the file cannot be written.
-    """
-    lines = [f"{head} {value_words(any_value(values, key))}" for head, key in file.vertices]
-    try:
-        Path(path).write_text("\n".join([*lines, *file.rest]) + "\n")
-    except OSError as error:
-        raise DatasetError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _is_vertex(tag: str) -> bool:
@@ -205,13 +192,6 @@ def _key(where: str, name: str) -> int:
     return gtsam.symbol(match[1], int(match[2]))
 
 
-def _pose(value: Sequence[float]) -> Any:
-    if len(value) == 3:
-        return gtsam.Pose2(*value)
-    x, y, z, w = np.array(value[3:]) / np.linalg.norm(value[3:])
-    return gtsam.Pose3(gtsam.Rot3.Quaternion(w, x, y, z), np.array(value[:3]))
-
-
 def _noise(line: _Line) -> Any:
     """The covariance in the order of GTSAM's tangents: rotations first in space."""
     covariance = line.covariance
@@ -222,7 +202,7 @@ def _noise(line: _Line) -> Any:
 
 def _vertex_pose(reader: _Reader, line: _Line) -> None:
     reader.add_vertex(line, "Pose")
-    reader.values.insert(line.keys[0], _pose(line.value))
+    reader.values.insert(line.keys[0], as_pose(line.value))
 
 
 def _vertex_point(reader: _Reader, line: _Line) -> None:
@@ -233,7 +213,7 @@ def _vertex_point(reader: _Reader, line: _Line) -> None:
 def _pose_prior(reader: _Reader, line: _Line) -> None:
     reader.kinds_of(line, "Pose")
     prior = getattr(GTSAM, f"PriorFactorPose{reader.dimension}")
-    reader.add_factor(line, prior(*line.keys, _pose(line.value), _noise(line)))
+    reader.add_factor(line, prior(*line.keys, as_pose(line.value), _noise(line)))
 
 
 def _point_prior(reader: _Reader, line: _Line) -> None:
@@ -245,7 +225,7 @@ def _point_prior(reader: _Reader, line: _Line) -> None:
 def _between(reader: _Reader, line: _Line) -> None:
     reader.kinds_of(line, "Pose", "Pose")
     between = getattr(GTSAM, f"BetweenFactorPose{reader.dimension}")
-    reader.add_factor(line, between(*line.keys, _pose(line.value), _noise(line)))
+    reader.add_factor(line, between(*line.keys, as_pose(line.value), _noise(line)))
 
 
 def _sighting(reader: _Reader, line: _Line) -> None:

@@ -13,7 +13,7 @@ import pytest
 import gtsam_sdp
 from gtsam_sdp.datasets import read_dataset, read_pose_graph
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
-from gtsam_sdp.files.pyfg import write_pyfg
+from gtsam_sdp.files.pyfg_writing import rewrite_pyfg
 
 POSES = ["VERTEX_SE2 0.0 A0 0 0 0", "VERTEX_SE2 1.0 A1 1 2 0.5", "VERTEX_XY L0 3 4", "VERTEX_XY L1 3 5"]
 EDGE = "EDGE_SE2 0.0 A0 A1 1 2 0.5 0.04 0 0 0.04 0 0.01"
@@ -184,9 +184,9 @@ def test_a_written_file_has_the_new_values(tmp_path: Path) -> None:
     file = read_dataset("goats_16")
     result = gtsam.LevenbergMarquardtOptimizer(file.graph, file.initial).optimize()
     assert file.pyfg
-    write_pyfg(tmp_path / "copy.pyfg", file.pyfg, result)
+    rewrite_pyfg(tmp_path / "copy.pyfg", file.pyfg, result)
     graph, values = gtsam_sdp.load_pyfg(tmp_path / "copy.pyfg")
     assert graph.equals(file.graph, 1e-12)
     assert values.equals(result, 1e-12)
     with pytest.raises(DatasetError, match="cannot be written"):
-        write_pyfg(tmp_path / "none" / "copy.pyfg", file.pyfg, result)
+        rewrite_pyfg(tmp_path / "none" / "copy.pyfg", file.pyfg, result)
