@@ -66,7 +66,7 @@ class PredictedCost:
     def seconds(self) -> float:
         """Rough time of a solve, from runs of Clarabel on cones of 8 to 50 rows on one core of a server [s]."""
         entries = self.bytes / (8 * MEMORY_FACTOR)
-        return _ITERATIONS * (5e-8 * entries + 2.5e-10 * self.flops)
+        return _ITERATIONS * (1e-7 * entries + 5e-10 * self.flops)
 
     def __str__(self) -> str:
         return (

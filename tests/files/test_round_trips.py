@@ -18,6 +18,7 @@ from gtsam_sdp import cli
 from gtsam_sdp.datasets import read_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.pyfg_writing import write_pyfg
+from tests.files.lines import definite, upper
 
 UNIT_2D = "1 0 0 1 0 1"
 UNIT_3D = " ".join("1" if row == column else "0" for row in range(6) for column in range(row, 6))
@@ -25,27 +26,6 @@ EDGE_2D = f"EDGE_SE2 0 1 1 0 0.5 {UNIT_2D}"
 EDGE_3D = f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0.6 0.8 {UNIT_3D}"
 MEASURED = "1 -2 0.5 0.1 0.3 -0.2 0.9"
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes lines to a g2o file."""
-
-    def to_file(*lines: str, name: str = "graph.g2o") -> Path:
-        path = tmp_path / name
-        path.write_text("\n".join(lines) + "\n")
-        return path
-
-    return to_file
-
-
-def definite(size: int) -> np.ndarray:
-    root = np.random.default_rng(size).normal(size=(size, size))
-    return root @ root.T + np.eye(size)
-
-
-def upper(matrix: np.ndarray) -> str:
-    return " ".join(repr(float(x)) for x in matrix[np.triu_indices(len(matrix))])
 
 
 def factors(graph: gtsam.NonlinearFactorGraph) -> list[Any]:
