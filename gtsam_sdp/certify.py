@@ -276,7 +276,9 @@ def _notes(
         )
     elif stationarity > FAR_FROM_OPTIMUM:
         notes.append("the values are not a local optimum: optimise first, then certify")
-    elif relative_gap > LARGE_GAP:
+    elif status is CertificateStatus.INCONCLUSIVE or relative_gap > max(
+        LARGE_GAP, 2 * _dropped_cost(reading) / reading.cost
+    ):
         notes.append(
             "the values may be a local minimum that is not the best, or the relaxation not tight: "
             "try gtsam_sdp.refine, or other starts"

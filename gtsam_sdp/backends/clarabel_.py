@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import clarabel
@@ -50,7 +51,9 @@ class ClarabelBackend(Backend):
             pace = Pace(time_limit)
             solver.set_termination_callback(lambda info: _look(info, stop) or pace.is_too_slow(info.solve_time))
             solution = solver.solve()
-            return _result(solution, time.perf_counter() - started)
+            result = _result(solution, time.perf_counter() - started)
+            is_late = result.message == "CallbackTerminated" and not stop.is_set()
+            return replace(result, message="MaxTime") if is_late else result
 
         with showing_progress(verbose):
             return run_interruptible(work)
