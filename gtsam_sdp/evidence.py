@@ -96,7 +96,8 @@ def gather(question: Question, method: Method) -> Evidence:
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.reading, question.terms), question)
     evidence = _by_multipliers(question)
-    ways = [_near_the_values, _tightened, _with_less_weight]
+    # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
+    ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
         if question.is_answered(evidence):
             break
