@@ -36,8 +36,8 @@ types: $(VENV)/installed-dev
 # a second kernel of OpenBLAS for what depends on rounding (without effect on other processors)
 check: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
-	OPENBLAS_CORETYPE=Prescott $(BIN)/python -m pytest tests/chordal tests/regressions tests/test_bound.py \
-		tests/test_exact_data.py tests/test_regions.py tests/test_verification.py
+	OPENBLAS_CORETYPE=Prescott $(BIN)/python -m pytest tests/relaxation tests/regressions tests/proof \
+		tests/certification
 
 test: lint types check
 

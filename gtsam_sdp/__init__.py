@@ -3,13 +3,9 @@
 from gtsam_sdp._version import VERSION
 from gtsam_sdp.backends.base import Backend
 from gtsam_sdp.backends.clarabel_ import ClarabelBackend
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.mosek_ import MosekBackend
-from gtsam_sdp.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
 from gtsam_sdp.certify import certify
-from gtsam_sdp.chordal.conic import ConicProblem
-from gtsam_sdp.chordal.solution import SdpSolution
-from gtsam_sdp.chordal.tree import Clique, CliqueTree
-from gtsam_sdp.datasets import load_g2o, load_pyfg
 from gtsam_sdp.errors import (
     BackendNotInstalledError,
     DatasetError,
@@ -24,14 +20,20 @@ from gtsam_sdp.errors import (
     UnsupportedFactorError,
     UnsupportedNoiseError,
 )
-from gtsam_sdp.factors.check import check_term
 from gtsam_sdp.factors.registry import register_term, unregister_term
-from gtsam_sdp.ladder import Solution, Stage
-from gtsam_sdp.qcqp import Constraint, Qcqp
-from gtsam_sdp.relax import Relaxation, relax
+from gtsam_sdp.files.datasets import load_g2o, load_pyfg
+from gtsam_sdp.lift.check import check_term
+from gtsam_sdp.lift.qcqp import Constraint, Qcqp
+from gtsam_sdp.relax import relax
+from gtsam_sdp.relaxation.relaxation import Relaxation
+from gtsam_sdp.relaxation.tree import Clique, CliqueTree
+from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
+from gtsam_sdp.results.sdp_solution import SdpSolution
+from gtsam_sdp.search.ladder import Solution, Stage
 from gtsam_sdp.solve import refine, solve
-from gtsam_sdp.terms import Exactness, Residual, Term
-from gtsam_sdp.variables import Layout
+from gtsam_sdp.terms.terms import Exactness
+from gtsam_sdp.terms.user import Residual, Term
+from gtsam_sdp.values.layout import Layout
 
 __all__ = [
     "Backend",

@@ -21,16 +21,16 @@ from typing import Any
 import gtsam
 
 from gtsam_sdp._version import VERSION
-from gtsam_sdp.certificate import Certificate, finite_or_none
 from gtsam_sdp.certify import certify
-from gtsam_sdp.datasets import PoseGraphFile, find_dataset, read_pose_graph
 from gtsam_sdp.errors import DatasetError, GtsamSdpError, InvalidGraphError, SuspiciousInputWarning
+from gtsam_sdp.files.datasets import PoseGraphFile, find_dataset, read_pose_graph
 from gtsam_sdp.files.info import describe, info_text, key_types
 from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
 from gtsam_sdp.files.output import check_writable, output_format, write_result
-from gtsam_sdp.local import Optimization, optimise
 from gtsam_sdp.reading.graph import OnUnsupported, read
-from gtsam_sdp.solution import Solution
+from gtsam_sdp.results.certificate import Certificate, finite_or_none
+from gtsam_sdp.results.solution import Solution
+from gtsam_sdp.search.local import Optimization, optimise
 from gtsam_sdp.solve import solve
 
 CERTIFIED, NOT_CERTIFIED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

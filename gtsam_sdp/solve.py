@@ -10,11 +10,11 @@ from __future__ import annotations
 import gtsam
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.chordal.tree import OrderingChoice
-from gtsam_sdp.ladder import Options, Search, Solution, SolveMethod
 from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.reading.graph import OnUnsupported
-from gtsam_sdp.relax import LiftChoice
+from gtsam_sdp.relaxation.relaxation import LiftChoice
+from gtsam_sdp.relaxation.tree import OrderingChoice
+from gtsam_sdp.search.ladder import Options, Search, Solution, SolveMethod
 
 
 def solve(

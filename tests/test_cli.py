@@ -15,7 +15,7 @@ import pytest
 
 import gtsam_sdp
 from gtsam_sdp import cli
-from gtsam_sdp.datasets import PoseGraphFile, read_dataset, read_pose_graph
+from gtsam_sdp.files.datasets import PoseGraphFile, read_dataset, read_pose_graph
 
 UNIT = "1 0 0 1 0 1"
 Run = Callable[..., tuple[int, str, str]]

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax, solve
-from gtsam_sdp.bound import closed_form_multipliers
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
-from gtsam_sdp.report import percent
-from gtsam_sdp.slack import certificate_matrix
+from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.show.text import percent
 from tests import problems
 
 mpl.use("Agg")

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-from gtsam_sdp.chordal.conic import ConicProblem
-from gtsam_sdp.variables import Array
+from gtsam_sdp.backends.conic import ConicProblem
+from gtsam_sdp.linalg.array import Array
 
 
 class SolverStatus(Enum):

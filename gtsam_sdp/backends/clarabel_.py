@@ -14,8 +14,8 @@ import numpy as np
 import scipy
 
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.running import run_interruptible
-from gtsam_sdp.chordal.conic import ConicProblem
 from gtsam_sdp.progress import showing_progress
 
 _CLARABEL: Any = clarabel  # its stubs do not know the classes

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.running import run_interruptible
-from gtsam_sdp.backends.svec import lower_triangle_places
-from gtsam_sdp.chordal.conic import ConicProblem
 from gtsam_sdp.errors import BackendNotInstalledError, LicenseError
+from gtsam_sdp.linalg.svec import lower_triangle_places
 from gtsam_sdp.progress import showing_progress
 
 _log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class MosekBackend(Backend):
         As a minimisation, so that MOSEK's multipliers are in the cones and not in their negatives. Needs no licence.
         """
         mosek, count, rows = self._mosek, len(problem.b), len(problem.c)
-        place = lower_triangle_places(problem)
+        place = lower_triangle_places(problem.sizes)
         F = -problem.A.tocsr()[np.argsort(place)]
         g = np.empty(rows)
         g[place] = problem.c
@@ -161,7 +161,7 @@ class MosekBackend(Backend):
             message=solution if termination == "ok" else f"{solution}, {termination}",
             objective=-float(task.getprimalobj(point)),
             y=np.array(task.getxx(point)),
-            z=np.array(task.getaccdotys(point))[lower_triangle_places(problem)],
+            z=np.array(task.getaccdotys(point))[lower_triangle_places(problem.sizes)],
             iterations=int(task.getintinf(mosek.iinfitem.intpnt_iter)),
             seconds=seconds,
         )

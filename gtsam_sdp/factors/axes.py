@@ -9,9 +9,9 @@ import numpy as np
 from gtsam_sdp.factors.geometry import adjoint
 from gtsam_sdp.factors.registry import Lifting, world_numbers
 from gtsam_sdp.factors.weights import AxisWeights
-from gtsam_sdp.terms import Exactness, Terms
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array
 
 
 def vector_terms(

@@ -15,9 +15,10 @@ import numpy as np
 from gtsam_sdp.factors.geometry import adjoint, transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.weights import smallest_eigenvalue
-from gtsam_sdp.terms import Exactness, Terms, residual_matrix
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Exactness, Terms, residual_matrix
 from gtsam_sdp.tolerances import NEGLIGIBLE, UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array, Space
+from gtsam_sdp.values.space import Space
 
 _LARGEST_ANGLE = 2.8
 """Largest angle [rad] at which a term touches the cost."""

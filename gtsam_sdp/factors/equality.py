@@ -14,8 +14,9 @@ import numpy as np
 from gtsam_sdp.errors import Offender, UnsupportedFactorError
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
-from gtsam_sdp.terms import Terms
-from gtsam_sdp.variables import KINDS, Array, Layout
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.layout import KINDS, Layout
 
 _NUMBERS = {"Rot2": 2, "Rot3": 9, "Pose2": 4, "Pose3": 12, "Point2": 2, "Point3": 3}
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gtsam_sdp.factors.axes import vector_terms
+from gtsam_sdp.factors.probing import Fit, Signature, Slots
 from gtsam_sdp.factors.registry import Lifting, world_numbers
 from gtsam_sdp.factors.weights import axis_weights
-from gtsam_sdp.reading.probing import Fit, Signature, Slots
-from gtsam_sdp.terms import Entrywise, Exactness, Terms
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.entrywise import Entrywise
+from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
-from gtsam_sdp.variables import KINDS, Array, Layout, Space
+from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.space import Space
 
 _SAME = 1e-12
 """Relative difference of coefficients up to which errors count as whole vectors; it is charged to the term."""

@@ -15,9 +15,11 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported, world_numbers
 from gtsam_sdp.factors.weights import AxisWeights, axis_weights
-from gtsam_sdp.terms import Terms, no_rows
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Terms, no_rows
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
-from gtsam_sdp.variables import KINDS, Array, Layout, Space
+from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.space import Space
 
 
 def _matrices(group: FactorGroup, kind: str, arguments: int, sign: int) -> Array:

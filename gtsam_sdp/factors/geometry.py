@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gtsam_sdp.variables import Array, Space
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.space import Space
 
 
 def transform(rotation: Array, vector: Array) -> Array:

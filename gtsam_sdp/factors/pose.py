@@ -7,8 +7,10 @@ import numpy as np
 from gtsam_sdp.factors.geometry import adjoint, transform
 from gtsam_sdp.factors.pose_form import pose_form
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
-from gtsam_sdp.terms import Terms
-from gtsam_sdp.variables import Array, Layout, Space
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.layout import Layout
+from gtsam_sdp.values.space import Space
 
 _ROTATION_FIRST = {2: np.array([2, 0, 1]), 3: np.arange(6)}
 """GTSAM's tangent order is (x, y, theta) for Pose2 and (rotation, translation) for Pose3."""

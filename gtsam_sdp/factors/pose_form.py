@@ -22,9 +22,10 @@ from gtsam_sdp.factors.rotation_form import (
     put,
 )
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
-from gtsam_sdp.terms import Exactness
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array, Space
+from gtsam_sdp.values.space import Space
 
 _SPARE = 1e-10
 """Share of the translation weight tau that is kept back, twice, to pay for the rounding of the tangent part."""

@@ -17,8 +17,9 @@ from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
-from gtsam_sdp.terms import NEAREST, DistanceTerms, Exactness, Terms, no_rows, residual_matrix
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.distances import NEAREST, DistanceTerms
+from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 
 _ARM_TOLERANCE = 1e-9
 """How well a sensor's position, read from the serialised factor, has to explain the factor's error."""

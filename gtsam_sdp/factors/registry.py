@@ -14,10 +14,13 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, InvalidTermError, format_factor
-from gtsam_sdp.reading.stack import stack
-from gtsam_sdp.terms import Term, Terms
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.stack import stack
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.terms.user import Term
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
-from gtsam_sdp.variables import WORLD, Array, Layout, Space
+from gtsam_sdp.values.layout import WORLD, Layout
+from gtsam_sdp.values.space import Space
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ import numpy as np
 from gtsam_sdp.factors.geometry import adjoint
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
 from gtsam_sdp.factors.rotation_form import rotation_form
-from gtsam_sdp.terms import Terms, no_rows
-from gtsam_sdp.variables import Array, Layout, Space
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Terms, no_rows
+from gtsam_sdp.values.layout import Layout
+from gtsam_sdp.values.space import Space
 
 
 def rotation_terms(group: FactorGroup, lifting: Lifting, first: Array, second: Array, measured: Array) -> Terms:

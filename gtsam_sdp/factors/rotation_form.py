@@ -12,9 +12,10 @@ import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
-from gtsam_sdp.terms import Exactness
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE, UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array, Space
+from gtsam_sdp.values.space import Space
 
 _LARGEST_TURN = 1.0
 """Largest turn w0 [rad] of the tangent of a stiff part: beyond it the stiff part is kept with the rest."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 
 def floating_numbers(factor: Any) -> Array:

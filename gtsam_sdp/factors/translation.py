@@ -14,9 +14,10 @@ from gtsam_sdp.factors.axes import vector_terms
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.factors.weights import axis_weights
-from gtsam_sdp.terms import Exactness, Terms, no_rows, residual_matrix
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array, Layout
+from gtsam_sdp.values.layout import Layout
 
 
 def _positions(group: FactorGroup, layout: Layout, name: str) -> Array:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gtsam_sdp.terms import Entrywise, Exactness
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.terms.entrywise import Entrywise
+from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, NEGLIGIBLE, UNIT_ROUNDOFF
-from gtsam_sdp.variables import Array
 
 
 def symmetric(matrix: Array) -> Array:

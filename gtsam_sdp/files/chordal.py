@@ -10,7 +10,7 @@ import numpy as np
 
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.g2o import PoseLines
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 _SCALE = 2.0  # kappa and tau of SE-Sync give twice the log-map cost for small errors
 

@@ -24,7 +24,7 @@ from gtsam_sdp.files.lines import (
 )
 from gtsam_sdp.files.priors import Prior, PriorLine, Vertices, known_prior
 from gtsam_sdp.files.sightings import Sighting, checked_sighting
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 Format = Literal["g2o", "TORO"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import gtsam
 import numpy as np
 
-from gtsam_sdp.certificate import finite_or_none
-from gtsam_sdp.structure import count_parts
+from gtsam_sdp.linalg.components import count_parts
+from gtsam_sdp.results.certificate import finite_or_none
 
 if TYPE_CHECKING:
-    from gtsam_sdp.datasets import PoseGraphFile
+    from gtsam_sdp.files.datasets import PoseGraphFile
 
 
 def describe(file: PoseGraphFile) -> dict[str, Any]:

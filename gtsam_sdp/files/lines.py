@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from gtsam_sdp.errors import DatasetError
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 Number = TypeVar("Number", int, float)
 _SMALLEST_QUATERNION = 1e-12  # squared length

@@ -11,7 +11,7 @@ import scipy
 
 from gtsam_sdp.files.priors import Prior
 from gtsam_sdp.files.sightings import Sighting
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 _UNDECIDED = 1e-6  # relative weight of "no rotation" among moments of positions: decides where they lie on a line
 

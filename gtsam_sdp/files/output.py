@@ -13,7 +13,7 @@ from gtsam_sdp.files.pyfg_writing import pyfg_lines, rewrite_pyfg
 from gtsam_sdp.files.writing import g2o_lines, write_lines
 
 if TYPE_CHECKING:
-    from gtsam_sdp.datasets import PoseGraphFile
+    from gtsam_sdp.files.datasets import PoseGraphFile
 
 _FORMATS: dict[str, Literal["g2o", "PyFG"]] = {".g2o": "g2o", ".g2o.gz": "g2o", ".pyfg": "PyFG", ".pyfg.gz": "PyFG"}
 

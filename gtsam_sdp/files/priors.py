@@ -17,7 +17,7 @@ import numpy as np
 
 from gtsam_sdp.errors import DatasetError
 from gtsam_sdp.files.lines import positive_definite, symmetric
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 _SINGULAR = 1e-12  # relative eigenvalue, as in the warning of singular matrices
 

@@ -23,7 +23,7 @@ from gtsam_sdp.files.lines import (
 from gtsam_sdp.files.odometry import insert_point
 from gtsam_sdp.files.priors import as_pose
 from gtsam_sdp.files.sightings import checked_sighting
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 GTSAM: Any = gtsam
 _NAME = re.compile(r"([A-Za-z])(\d{1,17})")

@@ -14,7 +14,7 @@ from gtsam_sdp.errors import DatasetError, format_key
 from gtsam_sdp.files.pyfg import PyfgGraph
 from gtsam_sdp.files.sightings import from_factor
 from gtsam_sdp.files.writing import any_value, information_of, measured_by, named, upper, value_words, write_lines
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 _RANGES = (
     gtsam.RangeFactor2,

@@ -14,7 +14,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import DatasetError
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning, format_key
 from gtsam_sdp.files.g2o import PoseLines
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 
 def warn(message: str, level: int = 5) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gtsam_sdp.errors import DatasetError, format_factor, format_key
 from gtsam_sdp.files.sightings import from_factor
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
 
 _LANDMARKS = (gtsam.BearingRangeFactor2D, gtsam.BearingRangeFactor3D)
 _TAGS: dict[type, str] = {

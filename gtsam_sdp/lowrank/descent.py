@@ -17,13 +17,13 @@ import qdldl
 import scipy
 
 from gtsam_sdp import deadline
-from gtsam_sdp.bound import closed_form_multipliers
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+from gtsam_sdp.linalg.real import real_upper
+from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.qcqp import inner_product
-from gtsam_sdp.slack import certificate_matrix
+from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.tolerances import NOISE_FLOOR
-from gtsam_sdp.variables import Array
-from gtsam_sdp.verification import add_to_diagonal, factorise, real_upper
 
 _MAX_STEPS = 200
 _MAX_STEPS_NEAR = 30

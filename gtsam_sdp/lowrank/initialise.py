@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.variables import Array
 
 
 def chordal_initialisation(quadratic: Quadratic) -> Array:

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import qdldl
 
-from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.variables import Array
-from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
 
 _DAMPING = 1e-13
 """Share of the diagonal that is added to it: rows that no term weighs stay where they are."""

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gtsam_sdp.bound import closed_form_multipliers
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.descent import descend, orthonormal
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import report_step
-from gtsam_sdp.qcqp import Qcqp, inner_product
-from gtsam_sdp.slack import certificate_matrix
-from gtsam_sdp.variables import Array
-from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
+from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 
 _CONVERGED = 1e-9
 """Relative decrease of the cost that a step has to promise."""

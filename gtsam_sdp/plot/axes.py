@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from gtsam_sdp.errors import MatplotlibNotInstalledError, format_key
-from gtsam_sdp.variables import Layout
+from gtsam_sdp.values.layout import Layout
 
 BLUE, ORANGE, GREY, FAINT = "#0072B2", "#D55E00", "0.45", "0.8"
 """Okabe and Ito's blue and orange, which colour-blind readers can tell apart, and two greys."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import gtsam
 import numpy as np
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, GREY, ORANGE, make_axes, variable_name
-from gtsam_sdp.variables import Array
 
 if TYPE_CHECKING:
     import qdldl
     import scipy.sparse as sp
 
-    from gtsam_sdp.chordal.solution import SdpSolution
-    from gtsam_sdp.qcqp import Qcqp
-    from gtsam_sdp.relax import Relaxation
+    from gtsam_sdp.lift.qcqp import Qcqp
+    from gtsam_sdp.relaxation.relaxation import Relaxation
+    from gtsam_sdp.results.sdp_solution import SdpSolution
 
 _DENSE = 400
 """Rows up to which all eigenvalues are computed."""
@@ -58,8 +58,7 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     Returns:
         The axes.
     """
-    from gtsam_sdp.bound import closed_form_multipliers
-    from gtsam_sdp.slack import certificate_matrix
+    from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 
     Y = qcqp.lift(values)
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
@@ -98,7 +97,8 @@ def smallest_eigenvalues(S: sp.csc_array, count: int) -> Array:
     """The smallest eigenvalues of a sparse Hermitian matrix, increasing, (count,)."""
     from scipy.sparse import linalg
 
-    from gtsam_sdp.verification import add_to_diagonal, complex_vectors, factorise, real_upper, real_vectors
+    from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+    from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
 
     size = len(S.indptr) - 1
     if size <= max(_DENSE, 2 * count):
@@ -196,8 +196,8 @@ def plot_sparsity(relaxation: Relaxation, ax: Any = None) -> Any:
 
 def _plain_matrix(relaxation: Relaxation) -> tuple[sp.coo_array, Array]:
     """Q, and the variable of each row, (n,); in the Gram lift in plain coordinates, where no row refers to a frame."""
-    from gtsam_sdp.chordal.gram import GramLift
-    from gtsam_sdp.qcqp import Qcqp
+    from gtsam_sdp.lift.qcqp import Qcqp
+    from gtsam_sdp.relaxation.gram import GramLift
 
     lift = relaxation.lift
     if not isinstance(lift, GramLift):

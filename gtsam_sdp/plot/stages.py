@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes
-from gtsam_sdp.report import percent
-from gtsam_sdp.variables import Array
+from gtsam_sdp.show.text import percent
 
 if TYPE_CHECKING:
-    from gtsam_sdp.ladder import Solution
+    from gtsam_sdp.search.ladder import Solution
 
 _TIP_UP, _TIP_DOWN = 6, 7
 """Markers of matplotlib whose tips are at the point: where cost and bound meet both can be seen."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import gtsam
 import numpy as np
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes
-from gtsam_sdp.report import percent
-from gtsam_sdp.variables import Array, vector_at
+from gtsam_sdp.show.text import percent
+from gtsam_sdp.values.layout import vector_at
 
 if TYPE_CHECKING:
-    from gtsam_sdp.certificate import Certificate
-    from gtsam_sdp.ladder import Solution
+    from gtsam_sdp.results.certificate import Certificate
+    from gtsam_sdp.search.ladder import Solution
 
 Share = Literal["cost", "gap"]
 
@@ -142,7 +143,7 @@ def certificate_of(given: Certificate | Solution, graph: gtsam.NonlinearFactorGr
     Raises:
         ValueError: it is no certificate, or of another graph.
     """
-    from gtsam_sdp.certificate import Certificate
+    from gtsam_sdp.results.certificate import Certificate
 
     certificate = getattr(given, "certificate", given)
     if not isinstance(certificate, Certificate):

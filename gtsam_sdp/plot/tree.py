@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import make_axes, variable_name
-from gtsam_sdp.variables import Array, Layout
+from gtsam_sdp.values.layout import Layout
 
 if TYPE_CHECKING:
-    from gtsam_sdp.chordal.tree import CliqueTree
+    from gtsam_sdp.relaxation.tree import CliqueTree
 
 _MOST_NAMED = 40
 """Cliques up to which their variables are written into the picture."""

@@ -12,9 +12,11 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, SuspiciousInputWarning, format_key
-from gtsam_sdp.factors.registry import ADAPTERS, FactorGroup
+from gtsam_sdp.factors.families import ADAPTERS
+from gtsam_sdp.factors.registry import FactorGroup
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
-from gtsam_sdp.variables import Array, Layout
+from gtsam_sdp.values.layout import Layout
 
 if TYPE_CHECKING:
     from gtsam_sdp.reading.graph import FactorTable

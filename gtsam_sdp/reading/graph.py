@@ -18,8 +18,12 @@ from gtsam_sdp.errors import (
     UnsupportedNoiseError,
     format_factor,
 )
+from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
-from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED, Adapter, FactorGroup, has_user_terms, user_term
+from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
+from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.components import count_parts
 from gtsam_sdp.reading.checks import (
     check_finite_costs,
     check_finite_values,
@@ -28,7 +32,6 @@ from gtsam_sdp.reading.checks import (
     warn_of_unit_noise,
 )
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
-from gtsam_sdp.reading.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.reading.values import (
     OTHER,
     Variables,
@@ -38,9 +41,9 @@ from gtsam_sdp.reading.values import (
     read_variables,
     unsupported_type,
 )
-from gtsam_sdp.structure import count_parts
-from gtsam_sdp.terms import Term
-from gtsam_sdp.variables import KINDS, Array, Layout, Space, vector_at
+from gtsam_sdp.terms.user import Term
+from gtsam_sdp.values.layout import KINDS, Layout, vector_at
+from gtsam_sdp.values.space import Space
 
 OnUnsupported = Literal["raise", "drop"]
 NO_TERM = "no term is known for this factor type"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gtsam_sdp.reading.stack import stack
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.stack import stack
 
 _GAUSSIAN = {"Unit", "Isotropic", "Diagonal", "Gaussian"}
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, Offender, format_key
 from gtsam_sdp.factors.registry import Adapter
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.checks import some_keys
-from gtsam_sdp.variables import KINDS, Array, common_dimension, vector_at
+from gtsam_sdp.values.layout import KINDS, common_dimension, vector_at
 
 if TYPE_CHECKING:
     from gtsam_sdp.reading.graph import FactorTable

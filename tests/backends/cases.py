@@ -9,9 +9,9 @@ import pytest
 
 from gtsam_sdp import relax
 from gtsam_sdp.backends.base import BackendResult, SolverStatus
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.mosek_ import MosekBackend
-from gtsam_sdp.chordal.conic import ConicProblem
-from gtsam_sdp.chordal.svec import smat
+from gtsam_sdp.linalg.svec import smat
 from tests import problems
 
 TOLERANCE = 1e-7

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ import pytest
 import scipy.sparse as sp
 
 from gtsam_sdp.backends.clarabel_ import ClarabelBackend
-from gtsam_sdp.backends.export import write_cbf, write_sdpa
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.mosek_ import MosekBackend
-from gtsam_sdp.backends.svec import lower_triangle_places, svec_rows
-from gtsam_sdp.chordal.conic import ConicProblem
-from gtsam_sdp.chordal.svec import smat
+from gtsam_sdp.linalg.svec import lower_triangle_places, smat, svec_rows
 from tests.backends.cases import OPTIMUM, TOLERANCE, conic
 from tests.backends.readers import MatrixProblem, read_cbf, read_sdpa
 
@@ -30,8 +27,8 @@ def write_mosek_cbf(problem: ConicProblem, path: Path) -> None:
 
 
 CASES = [
-    pytest.param(write_sdpa, read_sdpa, ".dat-s", id="sdpa"),
-    pytest.param(write_cbf, read_cbf, ".cbf", id="cbf"),
+    pytest.param(ConicProblem.to_sdpa, read_sdpa, ".dat-s", id="sdpa"),
+    pytest.param(ConicProblem.to_cbf, read_cbf, ".cbf", id="cbf"),
     pytest.param(write_mosek_cbf, read_cbf, ".cbf", id="cbf by mosek"),
 ]
 
@@ -68,7 +65,7 @@ def test_mosek_reads_our_cbf(tmp_path: Path) -> None:
     """Its reader takes the file, and its writer gives the problem back. It has no reader for SDPA."""
     mosek: Any = pytest.importorskip("mosek")
     path, again = tmp_path / "ring.cbf", tmp_path / "again.cbf"
-    write_cbf(conic(3), path)
+    conic(3).to_cbf(path)
     with mosek.Task() as task:
         task.readdata(str(path))
         task.writedata(str(again))
@@ -86,7 +83,7 @@ def test_mosek_reads_our_cbf(tmp_path: Path) -> None:
 def test_csdp_finds_the_same_optimum(d: int, tmp_path: Path) -> None:
     problem = conic(d)
     path = tmp_path / "ring.dat-s"
-    write_sdpa(problem, path)
+    problem.to_sdpa(path)
     run = subprocess.run(["csdp", str(path)], capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
     found = re.search(r"Dual objective value:\s*(\S+)", run.stdout)
     assert found is not None, run.stdout
@@ -96,7 +93,7 @@ def test_csdp_finds_the_same_optimum(d: int, tmp_path: Path) -> None:
 
 def test_scale_and_offset_are_in_the_first_line(tmp_path: Path) -> None:
     problem = conic(2)
-    for write, ending, mark in ((write_sdpa, ".dat-s", '"'), (write_cbf, ".cbf", "#")):
+    for write, ending, mark in ((ConicProblem.to_sdpa, ".dat-s", '"'), (ConicProblem.to_cbf, ".cbf", "#")):
         write(problem, tmp_path / f"ring{ending}")
         line = (tmp_path / f"ring{ending}").read_text().splitlines()[0]
         assert line.startswith(f"{mark} gtsam_sdp: " if mark == "#" else f"{mark}gtsam_sdp: ")
@@ -107,8 +104,7 @@ def test_scale_and_offset_are_in_the_first_line(tmp_path: Path) -> None:
 
 def test_rows_of_an_svec_and_the_order_of_lower_triangles() -> None:
     sizes = np.array([1, 4, 2, 7])
-    problem: Any = SimpleNamespace(sizes=sizes, starts=np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)]))
-    rows, place = svec_rows(problem), lower_triangle_places(problem)
+    rows, place = svec_rows(sizes), lower_triangle_places(sizes)
     expected = [(k, i, j) for k, n in enumerate(sizes.tolist()) for j in range(n) for i in range(j + 1)]
     assert list(zip(rows.block.tolist(), rows.row.tolist(), rows.column.tolist(), strict=True)) == expected
     lower = [(k, i, j) for k, n in enumerate(sizes.tolist()) for i in range(n) for j in range(i, n)]
@@ -117,8 +113,7 @@ def test_rows_of_an_svec_and_the_order_of_lower_triangles() -> None:
 
 
 def test_large_blocks_have_exact_places() -> None:
-    problem: Any = SimpleNamespace(sizes=np.array([3000]), starts=np.array([0, 3000 * 3001 // 2]))
-    rows = svec_rows(problem)
+    rows = svec_rows(np.array([3000]))
     column, row = np.tril_indices(3000)
     np.testing.assert_array_equal(rows.column, column)
     np.testing.assert_array_equal(rows.row, row)
@@ -128,12 +123,10 @@ def test_many_blocks_and_entries(tmp_path: Path) -> None:
     """5,000 blocks and 400,000 entries take a second or two, not minutes."""
     rng = np.random.default_rng(0)
     sizes = np.full(5000, 8)
-    starts = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
-    A: Any = sp.random_array((int(starts[-1]), 40000), density=4e-5, format="csc", rng=rng)
-    problem: Any = SimpleNamespace(
-        A=A, c=rng.normal(size=A.shape[0]), b=rng.normal(size=A.shape[1]), sizes=sizes, starts=starts, scale=1, offset=0
-    )
-    for write, ending in ((write_sdpa, ".dat-s"), (write_cbf, ".cbf"), (write_mosek_cbf, ".cbf")):
+    A: Any = sp.random_array((5000 * 36, 40000), density=4e-5, format="csc", rng=rng)
+    c, b = rng.normal(size=A.shape[0]), rng.normal(size=A.shape[1])
+    problem = ConicProblem(A=A, c=c, b=b, sizes=sizes, offset=0.0, scale=1.0)
+    for write, ending in ((ConicProblem.to_sdpa, ".dat-s"), (ConicProblem.to_cbf, ".cbf"), (write_mosek_cbf, ".cbf")):
         started = time.perf_counter()
         write(problem, tmp_path / f"large{ending}")
         assert time.perf_counter() - started < 30

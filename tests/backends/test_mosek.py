@@ -17,9 +17,9 @@ from gtsam_sdp.backends import mosek_
 from gtsam_sdp.backends.base import SolverStatus
 from gtsam_sdp.backends.choose import choose_backend
 from gtsam_sdp.backends.clarabel_ import ClarabelBackend
+from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.mosek_ import MosekBackend
-from gtsam_sdp.chordal.conic import ConicProblem
-from gtsam_sdp.chordal.svec import smat
+from gtsam_sdp.linalg.svec import smat
 from tests.backends.cases import OPTIMUM, TOLERANCE, check_solution, conic, is_licensed
 
 MOSEK: Any = pytest.importorskip("mosek")

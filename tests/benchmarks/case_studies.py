@@ -27,7 +27,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp import relax
-from gtsam_sdp.relax import LiftChoice, Relaxation
+from gtsam_sdp.relaxation.relaxation import LiftChoice, Relaxation
 from tests import problems
 from tests.benchmarks import common
 

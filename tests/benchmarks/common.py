@@ -17,13 +17,13 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp import load_g2o
-from gtsam_sdp.coordinates import centred_coordinates
-from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.coordinates import centred_coordinates
+from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.qcqp import Qcqp
 from gtsam_sdp.reading.graph import read
-from gtsam_sdp.start import starting_values
+from gtsam_sdp.search.start import starting_values
 
 T = TypeVar("T")
 

@@ -18,8 +18,10 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp import certify, load_g2o, load_pyfg, solve
-from gtsam_sdp.report import headline
+from gtsam_sdp.show.text import headline
 from tests import problems
+from tests.certification.test_exact_data import odometry_with_landmarks, written
+from tests.certification.test_regions import GROUND, satellites
 from tests.regressions.test_everyday_graphs import (
     LIO_SAM,
     joined_trajectories,
@@ -28,8 +30,6 @@ from tests.regressions.test_everyday_graphs import (
     planar_robot,
     with_diagonal_damping,
 )
-from tests.test_exact_data import odometry_with_landmarks, written
-from tests.test_regions import GROUND, satellites
 
 _PAGE = Path(__file__).parents[2] / "docs" / "benchmarks-everyday.md"
 Problem = tuple[gtsam.NonlinearFactorGraph, gtsam.Values]

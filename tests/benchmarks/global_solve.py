@@ -20,9 +20,9 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp import Solution, load_g2o, solve
-from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
-from gtsam_sdp.start import zero_values
+from gtsam_sdp.search.start import zero_values
 from tests import problems
 from tests.benchmarks import common
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import Exactness, InvalidTermError, UnsupportedFactorError, certify, check_term, refine, relax, solve
-from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
 from tests import problems
 from tests.factors.cases import diagonal, gaussian, isotropic, random_pose, to_values

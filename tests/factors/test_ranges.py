@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import Exactness, InvalidGraphError, UnsupportedFactorError, certify, relax
-from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
 from tests import problems
 from tests.factors.cases import random_direction, random_pose, to_values

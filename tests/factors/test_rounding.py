@@ -10,11 +10,11 @@ import pytest
 
 from gtsam_sdp import CertificateStatus, InvalidGraphError, certify
 from gtsam_sdp.factors.weights import axis_weights, smallest_eigenvalue
-from gtsam_sdp.terms import Exactness
+from gtsam_sdp.terms.terms import Exactness
 from tests import problems
 from tests.factors.cases import perturbed, random_pose, to_values
 from tests.factors.test_soundness import lift, value_and_size
-from tests.test_bound import lifted
+from tests.proof.test_bound import lifted
 
 
 def test_weights_far_apart_are_not_equal() -> None:

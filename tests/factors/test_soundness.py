@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtsam_sdp.errors import SuspiciousInputWarning
-from gtsam_sdp.factors.build import build_terms
 from gtsam_sdp.factors.registry import ADAPTERS
+from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import Reading, read
-from gtsam_sdp.terms import Exactness, Terms
+from gtsam_sdp.terms.terms import Exactness, Terms
 from tests.factors.cases import CASES, Case, perturbed, random_value, to_values
 
 RELATIVE = 1e-9

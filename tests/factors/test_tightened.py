@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtsam_sdp import certify
-from gtsam_sdp.factors.build import build_terms
+from gtsam_sdp.certification.softening import softened
+from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
-from gtsam_sdp.softening import softened
 from tests import problems
 from tests.factors.cases import CASES, to_values
 from tests.factors.test_soundness import lift, near_optimum, others, value_and_size

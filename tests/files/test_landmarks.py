@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp.datasets import read_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
+from gtsam_sdp.files.datasets import read_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.files.writing import any_value
 
 L = gtsam.symbol_shorthand.L

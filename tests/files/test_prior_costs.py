@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp.datasets import read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError
+from gtsam_sdp.files.datasets import read_pose_graph, write_g2o
 from tests.files.lines import definite, upper
 
 UNIT_2D = "1 0 0 1 0 1"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp.datasets import read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError
+from gtsam_sdp.files.datasets import read_pose_graph, write_g2o
 
 UNIT_2D = "1 0 0 1 0 1"
 UNIT_3D = " ".join("1" if row == column else "0" for row in range(6) for column in range(row, 6))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp.datasets import read_dataset, read_pose_graph
 from gtsam_sdp.errors import DatasetError, SuspiciousInputWarning
+from gtsam_sdp.files.datasets import read_dataset, read_pose_graph
 from gtsam_sdp.files.pyfg_writing import rewrite_pyfg
 
 POSES = ["VERTEX_SE2 0.0 A0 0 0 0", "VERTEX_SE2 1.0 A1 1 2 0.5", "VERTEX_XY L0 3 4", "VERTEX_XY L1 3 5"]

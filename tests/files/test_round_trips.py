@@ -15,8 +15,8 @@ import pytest
 
 import gtsam_sdp
 from gtsam_sdp import cli
-from gtsam_sdp.datasets import read_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.errors import DatasetError
+from gtsam_sdp.files.datasets import read_dataset, read_pose_graph, write_g2o
 from gtsam_sdp.files.pyfg_writing import write_pyfg
 from tests.files.lines import definite, upper
 

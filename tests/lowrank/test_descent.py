@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.lowrank.descent import Point, descend, orthonormal, reduced_hessian, tangent_basis
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.qcqp import Qcqp
-from gtsam_sdp.slack import certificate_matrix
+from gtsam_sdp.proof.multipliers import certificate_matrix
 from tests import problems
-from tests.test_bound import lifted
-from tests.test_qcqp import frobenius_graph
+from tests.lift.test_qcqp import frobenius_graph
+from tests.proof.test_bound import lifted
 
 
 def random_point(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 
 from gtsam_sdp import CertificateStatus, certify, relax, solve
 from tests import problems
-from tests.chordal.test_distances import smooth_trajectory
+from tests.relaxation.test_distances import smooth_trajectory
 
 GTSAM: Any = gtsam
 ISO = gtsam.noiseModel.Isotropic.Sigma

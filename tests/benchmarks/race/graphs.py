@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import gtsam
 import numpy as np
 
-from gtsam_sdp.datasets import read_pose_graph
+from gtsam_sdp.files.datasets import read_pose_graph
 from tests.benchmarks import common
 
 Subject = Literal["poses", "rotations"]

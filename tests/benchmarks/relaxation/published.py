@@ -28,9 +28,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from gtsam_sdp.backends.clarabel_ import _settings as clarabel_settings
-from gtsam_sdp.chordal.svec import svec, svec_place, svec_weights, upper_entries
-from gtsam_sdp.chordal.tree import CliqueTree
-from gtsam_sdp.variables import Array
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.svec import svec, svec_place, svec_weights, upper_entries
+from gtsam_sdp.relaxation.tree import CliqueTree
 
 _CLARABEL: Any = clarabel  # its stubs do not know the classes
 

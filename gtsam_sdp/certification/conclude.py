@@ -1,0 +1,231 @@
+"""From a reading to the certificate: terms, evidence, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import gtsam
+import numpy as np
+
+from gtsam_sdp.backends.choose import BackendChoice
+from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
+from gtsam_sdp.certification.exact_data import is_zero
+from gtsam_sdp.errors import InvalidTermError
+from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.progress import Clock
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms
+from gtsam_sdp.show.text import ASSUMED, percent
+from gtsam_sdp.terms.terms import Exactness, Terms
+from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
+
+ADVICE = "the "
+"""How notes begin that say why a certificate is not better; others state facts about the graph."""
+
+
+def certify_reading(
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    reading: Reading,
+    clock: Clock,
+    *,
+    tolerance: float,
+    method: Method = "multipliers",
+    backend: BackendChoice = "clarabel",
+    terms: Sequence[Terms] | None = None,
+) -> Certificate:
+    """`certify` of a graph that was read already, with its terms if they are known."""
+    terms = build_terms(reading) if terms is None else terms
+    table = _factor_terms(reading, terms)
+    clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
+    evidence = gather(Question(reading, values, terms, tolerance, backend, clock), method)
+    return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+
+
+def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
+    """Costs, exactness and contributions by factor; raises where a term is above its factor's cost."""
+    world = reading.layout.world
+    places = reading.table.index
+    total = np.zeros(int(places[-1]) + 1)
+    exactness = np.full(len(total), int(Exactness.EXACT))
+    exactness[[o.index for o in reading.dropped]] = int(Exactness.DROPPED)
+    for batch in terms:
+        total += np.bincount(batch.factor, batch.value(reading.estimate, world), minlength=len(total))
+        np.maximum.at(exactness, batch.factor, batch.exactness)
+    contribution = reading.costs - total[places]
+    for group in reading.hard:
+        contribution[np.searchsorted(places, group.index)] = 0.0
+    _check_terms(reading, terms, contribution)
+    arrays = (places, exactness[places], reading.costs, np.maximum(contribution, 0.0))
+    for array in arrays:
+        array.flags.writeable = False
+    return FactorTerms(arrays[0], reading.table.types, reading.table.keys, *arrays[1:])
+
+
+def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:
+    """A term of a user's, or one that was fitted, above its factor's cost by more than rounding: refuse it."""
+    fitted = np.concatenate([np.zeros(0, dtype=np.intp), *(group.index for group in reading.fitted)])
+    own = np.searchsorted(reading.table.index, [*(user.index for user in reading.user_factors), *fitted])
+    suspects = own[contribution[own] < -1e-9 * reading.costs[own]]
+    if not len(suspects):
+        return
+    excess = -contribution[suspects] - TERM_VIOLATION * _sizes(reading, terms)[suspects]
+    worst = int(np.argmax(excess))
+    if excess[worst] > 0:
+        position = int(suspects[worst])
+        advice = "Correct the registered term (gtsam_sdp.check_term helps)."
+        if reading.table.index[position] in fitted:
+            advice = "Its error looked linear elsewhere but is not: register a term for it, or drop the factor."
+        raise InvalidTermError(
+            f"The term of {reading.table.name(position)} is above the factor's cost at the values "
+            f"({reading.costs[position] - contribution[position]:.6g} against {reading.costs[position]:.6g}): "
+            f"a bound made of it would be wrong. {advice}"
+        )
+
+
+def _conclude(
+    graph: gtsam.NonlinearFactorGraph,
+    values: gtsam.Values,
+    reading: Reading,
+    table: FactorTerms,
+    evidence: Evidence,
+    tolerance: float,
+    clock: Clock,
+) -> Certificate:
+    """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
+    cost, bound = reading.cost, evidence.bound
+    excess = float(bound.value) - cost
+    if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
+        bound = NO_BOUND  # no feasible point is below a bound: that one was none
+    lower_bound = min(max(float(bound.value), 0.0), cost)
+    gap = cost - lower_bound
+    relative_gap = gap / cost if gap > 0 else 0.0
+    zero_cost = relative_gap > tolerance and (evidence.is_zero or is_zero(reading, values, tolerance))
+    if zero_cost:
+        relative_gap = 0.0
+    if relative_gap <= tolerance:
+        status = CertificateStatus.CERTIFIED
+    else:
+        status = CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE
+    scale = max(cost, np.finfo(float).tiny)
+    stationarity = min(evidence.decrease, cost) / scale
+    if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
+        stationarity = _gain_of_an_iteration(graph, values, cost) / scale
+        clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
+    notes = _notes(reading, stationarity, relative_gap, status, bound.rounding)
+    if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
+        notes += (
+            f"weights differ by many decades: those above {evidence.cap:.0e} times the usual ones count as that in the "
+            "bound, and what these factors cost beyond it is part of the gap",
+        )
+    if evidence.relaxation_seconds and status is not CertificateStatus.CERTIFIED:
+        notes += (
+            f"{ADVICE}relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "
+            'method="chordal"',
+        )
+    return Certificate(
+        status=status,
+        cost=cost,
+        lower_bound=lower_bound,
+        gap=gap,
+        relative_gap=relative_gap,
+        tolerance=tolerance,
+        method=evidence.method,
+        shift=bound.shift,
+        stationarity=stationarity,
+        rounding=bound.rounding,
+        terms=table,
+        timings=clock.seconds,
+        notes=notes + _excess_note(excess, cost, evidence.bound is bound),
+        zero_cost=zero_cost,
+    )
+
+
+def _excess_note(excess: float, cost: float, kept: bool) -> tuple[str, ...]:
+    """What is told of a bound above graph.error."""
+    if excess <= SAME_COST * cost:
+        return ()
+    if not kept:
+        return (
+            "a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",
+        )
+    return (
+        f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it: "
+        "GTSAM rounds its errors here, and the bound is cut at graph.error",
+    )
+
+
+def _dropped_cost(reading: Reading) -> float:
+    """What the dropped factors cost at the values."""
+    at = np.searchsorted(reading.table.index, [o.index for o in reading.dropped])
+    return float(reading.costs[at].sum())
+
+
+def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
+    """Size of each factor's terms before they cancel, (f,)."""
+    size = np.zeros(int(reading.table.index[-1]) + 1)
+    for batch in terms:
+        size += np.bincount(batch.factor, batch.size(reading.estimate, reading.layout.world), minlength=len(size))
+    return size[reading.table.index]
+
+
+def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
+    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done.
+
+    Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.
+    """
+    gains = []
+    for by_diagonal in (False, True):
+        parameters = gtsam.LevenbergMarquardtParams()
+        parameters.setDiagonalDamping(by_diagonal)
+        try:
+            optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values, parameters)
+            optimizer.iterate()
+        except RuntimeError:
+            continue
+        gains.append(max(cost - optimizer.error(), 0.0))
+        if gains[-1] > SAME_COST * cost:
+            break
+    return max(gains, default=math.inf)
+
+
+def _notes(
+    reading: Reading, stationarity: float, relative_gap: float, status: CertificateStatus, rounding: float
+) -> tuple[str, ...]:
+    notes = []
+    if reading.dropped:
+        notes.append(
+            f"{len(reading.dropped)} unsupported factor(s) dropped: "
+            f"they cost {_dropped_cost(reading):.4g} here and count as 0 in the bound"
+        )
+    if reading.fitted:
+        at = np.searchsorted(reading.table.index, np.concatenate([group.index for group in reading.fitted]))
+        names = [reading.table.name(position) for position in np.sort(at).tolist()]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        notes.append(
+            f"{ASSUMED}the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
+            "no adapter knows it"
+        )
+    if reading.table.parts > 1:
+        notes.append(f"no factor connects the {reading.table.parts} parts that the graph falls into")
+    if reading.hard:
+        count = sum(len(group.index) for group in reading.hard)
+        notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")
+    if status is CertificateStatus.CERTIFIED:
+        return tuple(notes)
+    if 0 < reading.cost <= 4 * rounding:
+        notes.append(
+            f"the cost is as small as what rounding takes from a bound here ({rounding:.1g}): nothing can be told"
+        )
+    elif stationarity > FAR_FROM_OPTIMUM:
+        notes.append("the values are not a local optimum: optimise first, then certify")
+    elif status is CertificateStatus.INCONCLUSIVE or relative_gap > max(
+        LARGE_GAP, 2 * _dropped_cost(reading) / reading.cost
+    ):
+        notes.append(
+            "the values may be a local minimum that is not the best, or the relaxation not tight: "
+            "try gtsam_sdp.refine, or other starts"
+        )
+    return tuple(notes)

@@ -1,0 +1,214 @@
+"""What can be proven about values: ways to a verified bound, from the cheapest on, until one is good enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import gtsam
+
+from gtsam_sdp.backends.choose import BackendChoice
+from gtsam_sdp.certification.exact_data import is_zero
+from gtsam_sdp.certification.regions import applies, bound_near
+from gtsam_sdp.certification.softening import softened
+from gtsam_sdp.errors import SolveFailedError
+from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.coordinates import centred_coordinates
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.progress import Clock
+from gtsam_sdp.proof.bound import VerifiedBound, verify_bound
+from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.relaxation.relaxation import Relaxation
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.tolerances import NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
+
+Method = Literal["auto", "multipliers", "chordal"]
+
+_TIGHTENINGS = 3
+_WORTH_TIGHTENING = 0.7
+"""Share of the gap that a tightening must not leave, for another one to be tried."""
+
+NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether values are the best: what every way to an answer needs.
+
+    Attributes:
+        reading: the graph at the values.
+        values: the values.
+        terms: of the factors, at the values.
+        tolerance: largest relative gap that is good enough.
+        backend: of the relaxation.
+        clock: of the steps.
+    """
+
+    reading: Reading
+    values: gtsam.Values
+    terms: Sequence[Terms]
+    tolerance: float
+    backend: BackendChoice
+    clock: Clock
+
+    @property
+    def enough(self) -> float:
+        """The bound that certifies the values."""
+        return (1 - self.tolerance) * self.reading.cost
+
+    def is_answered(self, evidence: Evidence) -> bool:
+        """Whether the values are certified."""
+        return evidence.is_zero or evidence.bound.value >= self.enough
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The best verified bound and how it was found.
+
+    Attributes:
+        bound: the bound.
+        size: of the terms before they cancel.
+        method: where the bound is from.
+        decrease: how much the lifted cost at the values can still fall nearby; NaN if that is not known.
+        is_zero: the cost of the values is zero to the digits of the data.
+        cap: largest weight, relative to the usual ones, that counts in the bound.
+        relaxation_seconds: predicted time of a relaxation that was not solved because it takes long; 0 otherwise.
+    """
+
+    bound: VerifiedBound
+    size: float
+    method: str
+    decrease: float
+    is_zero: bool = False
+    cap: float = math.inf
+    relaxation_seconds: float = 0.0
+
+
+def gather(question: Question, method: Method) -> Evidence:
+    """The best evidence of a method's ways."""
+    if not question.terms:
+        return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
+    if method == "chordal":
+        return _by_relaxation(Relaxation.build(question.reading, question.terms), question)
+    evidence = _by_multipliers(question)
+    # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
+    ways = [_tightened, _near_the_values, _with_less_weight]
+    for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
+        if question.is_answered(evidence):
+            break
+        evidence = way(question, evidence)
+    return evidence
+
+
+def _by_relaxation(relaxation: Relaxation, question: Question) -> Evidence:
+    """The bound of the semidefinite relaxation on cliques."""
+    solution = relaxation.solve(question.backend)
+    question.clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
+    return Evidence(solution.bound, solution.size, "chordal SDP", math.nan)
+
+
+def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
+    """The better one of what is known and the relaxation's bound, if that one takes no longer than a few seconds."""
+    relaxation = Relaxation.build(question.reading, question.terms, lift="auto")
+    seconds = relaxation.predicted_cost.seconds
+    if seconds > SHORT_RELAXATION:
+        relaxation = Relaxation.build(question.reading, question.terms)
+        seconds = relaxation.predicted_cost.seconds
+    if seconds > SHORT_RELAXATION or not relaxation.predicted_cost.fits:
+        return replace(known, relaxation_seconds=seconds)
+    question.clock.done("cliques", f"a relaxation of about {seconds:.1f} s")
+    try:
+        found = _by_relaxation(relaxation, question)
+    except SolveFailedError:
+        return known
+    return found if found.bound.value > known.bound.value else known
+
+
+def _by_multipliers(question: Question) -> Evidence:
+    """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
+    reading, terms, clock = question.reading, question.terms, question.clock
+    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
+    Y = qcqp.coordinates.reduce(reading.estimate)
+    clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
+    size, cost = qcqp.term_size(Y), reading.cost
+    scale = max(cost, NOISE_FLOOR * size)
+    lifted = qcqp.cost(Y)
+    bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
+    clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
+    at_values = Evidence(bound, size, "multipliers", bound.decrease)
+    to_gain = lifted - bound.value - bound.rounding
+    if to_gain <= POLISHING_GAIN * max(cost - bound.value, question.tolerance * scale) < math.inf:
+        return at_values
+    if not question.is_answered(at_values) and is_zero(reading, question.values, question.tolerance):
+        return replace(at_values, decrease=math.nan, is_zero=True)
+    polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
+    clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
+    better = _verify_polished(question, qcqp, polished.Y, cost - question.tolerance * scale)
+    clock.done("verification", f"bound {better.value:.10g} after {better.attempts} attempt(s)")
+    best = max(bound, better, key=lambda b: b.value)
+    return Evidence(best, size, "multipliers, polished", polished.decrease + better.decrease)
+
+
+def _verify_polished(question: Question, qcqp: Qcqp, Y: Array, enough: float) -> VerifiedBound:
+    """The bound of a polished point; where the world frame is in the graph, the better one of two references."""
+    multipliers = closed_form_multipliers(qcqp, Y)
+    if qcqp.layout.world < 0:
+        return verify_bound(qcqp, multipliers, Y)
+    by_world = verify_bound(qcqp, multipliers, Y, quick=True)
+    if by_world.value >= enough:
+        return by_world
+    coordinates = centred_coordinates(question.reading, question.terms, inside=True)
+    inside = Qcqp.assemble(question.terms, qcqp.layout, coordinates)
+    reduced = coordinates.reduce(qcqp.coordinates.expand(Y))
+    found = verify_bound(inside, closed_form_multipliers(inside, reduced), reduced, quick=by_world.value > 0)
+    best = max(by_world, found, key=lambda bound: bound.value)
+    return best if best.value > 0 else verify_bound(qcqp, multipliers, Y)
+
+
+def _near_the_values(question: Question, known: Evidence) -> Evidence:
+    """The better one of what is known and the bound of ranges that need to hold near the values only."""
+    if not applies(question.reading, question.terms):
+        return known
+    found = bound_near(question.reading, question.terms, question.enough)
+    question.clock.done("regions", f"bound {found.value:.10g}")
+    if found.value <= max(known.bound.value, 0.0):
+        return known
+    return replace(known, bound=found, method="multipliers, near the values")
+
+
+def _tightened(question: Question, known: Evidence) -> Evidence:
+    """The bound of terms that need to hold only where no factor's cost is further above its term than the gap.
+
+    Again, as long as each bound leaves much less of the gap.
+    """
+    cost, gaps = question.reading.cost, ()
+    gap = cost - known.bound.value
+    while known.bound.value > 0 and not question.is_answered(known) and len(gaps) < _TIGHTENINGS:
+        gaps = (*gaps, gap)
+        question.clock.done("tightening", f"terms within a gap of {gap:.3g}")
+        found = _by_multipliers(replace(question, terms=build_terms(question.reading, gaps=gaps)))
+        if found.bound.value <= known.bound.value:
+            break
+        known = replace(found, decrease=known.decrease)
+        if cost - known.bound.value > _WORTH_TIGHTENING * gap:
+            break
+        gap = cost - known.bound.value
+    return known
+
+
+def _with_less_weight(question: Question, known: Evidence) -> Evidence:
+    """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
+    for cap, softer in softened(question.reading):
+        question.clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
+        found = _by_multipliers(replace(question, reading=softer, terms=build_terms(softer)))
+        if found.bound.value > max(known.bound.value, 0.0):
+            known = replace(found, decrease=math.nan, cap=cap)
+        if question.is_answered(known):
+            break
+    return known

@@ -1,0 +1,23 @@
+"""All terms of a reading: adapters for the package's factors, the user's own terms, hard values of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gtsam_sdp.factors.families import ADAPTERS
+from gtsam_sdp.factors.registry import Lifting
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.terms.terms import Terms
+
+
+def build_terms(reading: Reading, *, at_measurements: bool = False, gaps: tuple[float, ...] = ()) -> Sequence[Terms]:
+    """Terms of all factors that are not dropped and not hard.
+
+    They touch the cost at the reading's estimate, or, `at_measurements`, where each factor's error is zero. With the
+    `gaps` that terms at this estimate left before they are tighter (see `Lifting`).
+    """
+    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps)
+    terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
+    terms += [group.build(lifting) for group in reading.fitted]
+    terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
+    return terms

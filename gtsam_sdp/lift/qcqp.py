@@ -1,0 +1,175 @@
+"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotation blocks are orthogonal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import gtsam
+import numpy as np
+import scipy
+
+from gtsam_sdp.errors import InvalidGraphError
+from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import (
+    Entries,
+    count_summands,
+    gather_border,
+    sum_border_exactly,
+    sum_entries,
+)
+from gtsam_sdp.linalg.sums import inner_product
+from gtsam_sdp.reading.graph import OnUnsupported, read
+from gtsam_sdp.show import html as tables
+from gtsam_sdp.show import text as report
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.layout import Layout
+
+
+class Constraint(NamedTuple):
+    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the rotation, None for the world frame."""
+
+    key: int | None
+    A: scipy.sparse.csc_array
+    b: float
+
+
+@dataclass(frozen=True)
+class Qcqp:
+    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation.
+
+    Attributes:
+        Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
+        constant: sum of the terms' constants.
+        layout: rows of every variable before substitutions, `layout.size` of them.
+        coordinates: which of these rows are unknowns of the problem, and in which coordinates.
+        magnitude: sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry.
+        constant_magnitude: sum of the terms' |constants|.
+        summands: largest number of summands in an entry of each row, reference frames' own entries aside, (n,).
+    """
+
+    Q: scipy.sparse.csc_array
+    constant: float
+    layout: Layout
+    coordinates: Coordinates
+    magnitude: scipy.sparse.csc_array
+    constant_magnitude: float
+    summands: Array
+
+    @classmethod
+    def from_graph(
+        cls, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, *, on_unsupported: OnUnsupported = "raise"
+    ) -> Qcqp:
+        """The lifted problem of a graph, in plain coordinates; terms that need a tangent point take it from `values`.
+
+        Raises:
+            GtsamSdpError: as `certify`.
+        """
+        reading = read(graph, values, on_unsupported)
+        terms = build_terms(reading)
+        if not terms:
+            raise InvalidGraphError(
+                "Nothing is left to lift: all factors are hard constraints or were dropped. Add factors with a cost."
+            )
+        return cls.assemble(terms, reading.layout, plain_coordinates(reading))
+
+    @classmethod
+    def assemble(cls, terms: Sequence[Terms], layout: Layout, coordinates: Coordinates) -> Qcqp:
+        """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
+        parts = [coordinates.entries(batch) for batch in terms]
+        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        border = _border_rows(coordinates)
+        Q, magnitude = sum_entries(gather_border(entries, border), coordinates.size)
+        sum_border_exactly(Q, border, entries)
+        constants = np.concatenate([batch.constant for batch in terms])
+        return cls(
+            Q=Q,
+            constant=math.fsum(constants.tolist()),
+            layout=layout,
+            coordinates=coordinates,
+            magnitude=magnitude,
+            constant_magnitude=float(np.abs(constants).sum()),
+            summands=count_summands(border, entries),
+        )
+
+    @property
+    def rank(self) -> int:
+        """Columns of Y: 3 in 3D, 1 (complex) in 2D."""
+        return self.layout.space.rows
+
+    @property
+    def size(self) -> int:
+        """Rows of Y that are unknowns, n."""
+        return self.coordinates.size
+
+    @cached_property
+    def blocks(self) -> Array:
+        """First rows of the rotation blocks among the unknowns, (k,)."""
+        positions = self.coordinates.position[self.layout.blocks]
+        return positions[positions >= 0]
+
+    @property
+    def constraint_count(self) -> int:
+        """How many constraints there are."""
+        return len(self.blocks) * self.rank * (self.rank + 1) // 2
+
+    @cached_property
+    def constraints(self) -> list[Constraint]:
+        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D."""
+        keys = {int(self.layout.rotation[n]): int(key) for n, key in enumerate(self.layout.keys)}
+        count = self.rank
+        found = []
+        for raw in self.layout.blocks[self.coordinates.position[self.layout.blocks] >= 0]:
+            first = self.coordinates.position[raw]
+            for i in range(count):
+                for j in range(i, count):
+                    at = ([first + i, first + j], [first + j, first + i])
+                    A = scipy.sparse.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
+                    found.append(Constraint(keys.get(int(raw)), A, float(i == j)))
+        return found
+
+    def lift(self, values: gtsam.Values) -> Array:
+        """Y of values, (n, rank)."""
+        return self.coordinates.reduce(self.layout.lift(values))
+
+    def unlift(self, Y: Array) -> gtsam.Values:
+        """Values of Y: rotations are projected to SO(d), the world frame is turned back to the identity."""
+        return self.layout.unlift(self.coordinates.expand(Y))
+
+    def cost(self, Y: Array) -> float:
+        """`<Q, Y Y^H> + constant`."""
+        return inner_product(Y, self.Q @ Y) + self.constant
+
+    def term_size(self, Y: Array) -> float:
+        """Size of the terms before they cancel: `<|Q|, |Y| |Y|^T> + |constants|`."""
+        lengths = np.linalg.norm(Y, axis=1)
+        return float(lengths @ (self.magnitude @ lengths)) + self.constant_magnitude
+
+    def violation(self, Y: Array) -> float:
+        """Largest entry of B B^H - I over the rotation blocks B of Y."""
+        blocks = Y[self.blocks[:, None] + np.arange(self.rank)]
+        if not len(blocks):
+            return 0.0
+        return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+
+    def __str__(self) -> str:
+        return report.qcqp_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        return tables.qcqp_html(self)
+
+
+def _border_rows(coordinates: Coordinates) -> Array:
+    """Whether a row belongs to a reference frame, (n,)."""
+    starts = coordinates.position[coordinates.references]
+    border = np.zeros(coordinates.size, dtype=bool)
+    border[(starts[:, None] + np.arange(coordinates.layout.space.rows)).ravel()] = True
+    return border

@@ -1,0 +1,1 @@
+"""Lower bounds that are proven in floating point."""

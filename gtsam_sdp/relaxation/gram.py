@@ -1,0 +1,341 @@
+"""The Gram lift: one matrix Y of d columns, rotations as d rows, positions as one; rank d where it is tight.
+
+In 2D the cost is given on complex rows (docs/maths.md, section 1). The cones are real: a rotation has the rows z and
+i z, a position the row t alone. With the two equations of the convex hull of SO(2) for every pair of rotations this is
+as tight as the complex relaxation, whose positive semidefinite matrix can be completed from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates, plain_coordinates
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.svec import upper_entries
+from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.proof.bound import VerifiedBound, verify_bound
+from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.proof.slack import PairTerms
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates, CoordinateMaker
+from gtsam_sdp.relaxation.forms import Forms, variable_groups
+from gtsam_sdp.relaxation.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
+from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_factor, best_touching, projected
+from gtsam_sdp.relaxation.recovery import recover_rows
+from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.terms.terms import Terms, convex
+from gtsam_sdp.tolerances import POLISH_DECREASE
+
+if TYPE_CHECKING:
+    from gtsam_sdp.relaxation.conic import CliqueProblem
+
+_ORTHOGONALITY, _PAIRS = 0, 1
+
+
+@dataclass(frozen=True)
+class GramLift(Lift):
+    """The Gram lift of a graph.
+
+    Attributes:
+        plain: raw rows, without those that have hard values.
+        maker: makes clique coordinates.
+        couples_positions: whether a term turns positions against each other (2D): then they need the row i t too.
+    """
+
+    plain: Coordinates
+    maker: CoordinateMaker
+    couples_positions: bool
+
+    @classmethod
+    def build(cls, reading: Reading, terms: Sequence[Terms]) -> GramLift:
+        """The lift of a reading and its terms.
+
+        Raises:
+            InvalidGraphError: a key that no term constrains.
+        """
+        terms = [batch.touching_at(reading.estimate, reading.layout.world) for batch in terms]
+        plain = plain_coordinates(reading)
+        anchor = centred_coordinates(reading, terms).anchor
+        return cls(
+            reading=reading,
+            terms=terms,
+            forms=[Forms.of_terms(batch, plain) for batch in terms],
+            size=reading.layout.size,
+            owner=reading.layout.row_variable,
+            plain=plain,
+            maker=CoordinateMaker(reading.estimate, anchor),
+            couples_positions=reading.layout.space.dimension == 2 and any(_turns_positions(batch) for batch in terms),
+        )
+
+    @property
+    def stiffness_forms(self) -> Sequence[Forms]:
+        """The terms made convex."""
+        made = [convex(batch, self.layout.space.rows) for batch in self.terms]
+        return [
+            form if new is old else Forms.of_terms(new, self.plain)
+            for form, new, old in zip(self.forms, made, self.terms, strict=True)
+        ]
+
+    @property
+    def rank(self) -> int:
+        """d."""
+        return self.layout.space.dimension
+
+    @property
+    def columns(self) -> int:
+        """3, or one complex column in 2D."""
+        return self.layout.space.rows
+
+    @cached_property
+    def _is_plane(self) -> bool:
+        return self.layout.space.dimension == 2
+
+    def tree(self, ordering: OrderingChoice) -> CliqueTree:
+        """The cliques of the graph's variables, the world frame among them.
+
+        It is in every clique where it is the only frame: in a clique without one positions are as large as the map.
+        """
+        groups, world = variable_groups(self.forms, self.owner), len(self.layout.keys)
+        if self.layout.world < 0 or len(self.layout.blocks) > 1 or not any(world in group for group in groups):
+            return CliqueTree.build(groups, self.layout, ordering)
+        groups = [tuple(v for v in group if v != world) for group in groups]
+        return CliqueTree.build([group for group in groups if group], self.layout, ordering).sharing(world)
+
+    def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int, bool]:
+        """Rotation rows, position rows, the frame that positions refer to, and whether that is the world."""
+        layout, count = self.layout, self.layout.space.rows
+        starts = [self._block(v) for v in members]
+        blocks = [start for start in starts if start >= 0]
+        world = len(layout.keys)
+        moving = [row for v in members if v != world for row in layout.translation_rows(v)]
+        moving = [row for row in moving if self.plain.position[row] >= 0]
+        is_world = layout.world in blocks
+        frame = blocks.index(layout.world) * count if is_world else 0
+        turning = (np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()
+        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
+
+    def _block(self, variable: int) -> int:
+        """First row of a variable's rotation, -1 if it has none or a hard one."""
+        layout = self.layout
+        start = layout.world if variable == len(layout.keys) else int(layout.rotation[variable])
+        return start if start >= 0 and self.plain.position[start] >= 0 else -1
+
+    def coordinates(self, members: Sequence[int]) -> CliqueCoordinates:
+        """Rotation rows as they are, positions relative to one of them or to a frame, and scaled."""
+        return self.maker.make(*self._rows(members))
+
+    def clique_size(self, members: Sequence[int]) -> int:
+        """Side of the real cone of a clique."""
+        turning, moving, *_ = self._rows(members)
+        shiftable = self.maker.shiftable[moving]
+        positions = len(moving) - len(np.unique(shiftable[shiftable >= 0]))
+        if not self._is_plane:
+            return len(turning) + positions
+        return 2 * len(turning) + positions * (2 if self.couples_positions else 1)
+
+    def _real_places(self, coordinates: CliqueCoordinates) -> Array:
+        """Places of the real coordinates among the doubled ones."""
+        return self._places(coordinates.turning, coordinates.size)
+
+    def _places(self, turning: int, count: int) -> Array:
+        """Real rows among the doubled ones x_0, i x_0, x_1, i x_1 ... of `turning` rotations, then positions (2D)."""
+        doubled = np.arange(2 * count)
+        return doubled if self.couples_positions else np.append(doubled[: 2 * turning], doubled[2 * turning :: 2])
+
+    def real_labels(self, coordinates: CliqueCoordinates) -> Array:
+        """Real rows: 2 k and 2 k + 1 for the complex row k in 2D."""
+        rows = coordinates.rows[: coordinates.turning]
+        return (2 * rows[:, None] + np.arange(2)).ravel() if self._is_plane else rows
+
+    def real_terms(
+        self, local: Array, matrix: Array, turning: int, coordinates: CliqueCoordinates
+    ) -> tuple[Array, Array]:
+        """Re x^H M x on real rows: conj(x_a) x_b has the real part x_a . x_b, the imaginary part (i x_a) . x_b.
+
+        A product of rotations is the mean of two, so that both their rows take part; one with a position is not.
+        """
+        if not self._is_plane:
+            return local, matrix
+        rows = self._places(turning, local.shape[1])
+        single = np.arange(len(rows)) >= (len(rows) if self.couples_positions else 2 * turning)
+        share = np.where(single[:, None] | single, 1.0, 0.5)
+        return (
+            _doubled(local)[:, rows[:, None], self._real_places(coordinates)],
+            _doubled(matrix)[:, rows[:, None], rows] * share,
+        )
+
+    def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
+        """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
+        if not self._is_plane:
+            return matrix
+        return _doubled(matrix)[self._real_places(part)[:, None], self._real_places(whole)]
+
+    def factors(self, matrix: Array, coordinates: CliqueCoordinates) -> tuple[list[Array], float]:
+        """One factor of d columns; in 2D as complex rows, and mirrored where no rotation tells which way is right."""
+        factor, ratio = best_factor(matrix, self.rank)
+        if not self._is_plane:
+            return [factor], ratio
+        kept = self._real_places(coordinates)
+        rows = np.zeros((2 * coordinates.size, 2))
+        rows[kept] = factor
+        plain = rows[::2, 0] + 1j * rows[::2, 1]
+        turned = rows[1::2, 0] + 1j * rows[1::2, 1]
+        orientation = float(np.imag(plain[: coordinates.turning].conj() * turned[: coordinates.turning]).sum())
+        candidates = [plain[:, None], plain.conj()[:, None]]
+        if coordinates.turning:
+            candidates = candidates[:1] if orientation >= 0 else candidates[1:]
+        return candidates, ratio
+
+    def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
+        """Orthogonality of every rotation; the convex hull of SO(d) for every pair of rotations in a clique."""
+        blocks = self.plain.kept[np.isin(self.plain.kept, self.layout.blocks)]
+        homes = tree.home[self.owner[blocks]]
+        blocks, homes = blocks[homes >= 0], homes[homes >= 0]
+        row, column = upper_entries(self.rank)
+        groups = [
+            MultiplierGroup(
+                cliques=homes,
+                rows=self._real_block_rows(blocks),
+                entries=MatrixEntries(row, column, np.arange(len(row)), np.ones(len(row))),
+                objective=(row == column).astype(float),
+            )
+        ]
+        pairs = self._list_pairs(tree) if tighten else np.zeros((0, 3), dtype=np.intp)
+        if len(pairs):
+            rows = np.hstack([self._real_block_rows(pairs[:, 1]), self._real_block_rows(pairs[:, 2])])
+            row, column = upper_entries(4)
+            objective = np.zeros(2) if self._is_plane else -(row == column).astype(float)
+            entries = plane_entries() if self._is_plane else hull_entries()
+            groups.append(MultiplierGroup(pairs[:, 0], rows, entries, objective, cone=0 if self._is_plane else 4))
+        return groups
+
+    def _real_block_rows(self, blocks: Array) -> Array:
+        """Real rows of rotation blocks, (k, d)."""
+        return (2 * blocks if self._is_plane else blocks)[:, None] + np.arange(self.rank)
+
+    def _list_pairs(self, tree: CliqueTree) -> Array:
+        """(clique, first rows of two rotations): pairs that meet, each in the clique where one of them is frontal."""
+        found = []
+        for c, clique in enumerate(tree.cliques):
+            frontals = [b for b in map(self._block, clique.frontals) if b >= 0]
+            others = [b for b in map(self._block, clique.separator) if b >= 0]
+            for k, first in enumerate(frontals):
+                found += [(c, first, second) for second in frontals[k + 1 :] + others]
+        return np.array(found, dtype=np.intp).reshape(-1, 3)
+
+    def recover(self, problem: CliqueProblem, z: Array) -> Recovered:
+        """Factors of the clique matrices, aligned down the tree; mirrored where most rotations ask for it."""
+        rows, ratios = recover_rows(self, problem, z)
+        if not self._is_plane:
+            rows = self._unmirrored(rows, problem.tree)
+        rows = projected(rows, self.layout)  # the world frame is the identity now, so that hard values are themselves
+        return Recovered(self.plain.expand(rows[self.plain.kept]), ratios)
+
+    def _unmirrored(self, rows: Array, tree: CliqueTree) -> Array:
+        """Rows with each component mirrored in which most rotation blocks have a negative determinant (3D)."""
+        root = tree.roots[tree.home[self.owner]]
+        blocks = self.layout.blocks
+        signs = np.sign(np.linalg.det(rows[blocks[:, None] + np.arange(3)]))
+        balance = np.bincount(root[blocks], signs, minlength=len(tree.cliques))
+        mirrored = balance[root] < 0
+        return np.where(mirrored[:, None], rows * np.array([1.0, 1.0, -1.0]), rows)
+
+    def verify(self, problem: CliqueProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
+        """The best of three bounds: multipliers of the solver, and in closed form at Y and at the values given."""
+
+        def solved(terms: Sequence[Terms]) -> VerifiedBound:
+            qcqp, reduced = self._centred(Y, terms)
+            given = self._block_multipliers(problem, y, qcqp.coordinates.kept[qcqp.blocks])
+            return verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
+
+        points = [self._centred(at, self._touching_at(at)) for at in (Y, self.reading.estimate)]
+        bounds = [best_touching(problem, self.terms, y, solved), *(_polished_bound(*point) for point in points)]
+        return max(bounds, key=lambda bound: bound.value), points[0][0].term_size(points[0][1])
+
+    def _touching_at(self, Y: Array) -> Sequence[Terms]:
+        """The terms, those of distances as tangents at the distances in Y."""
+        return [batch.touching_at(Y, self.layout.world) for batch in self.terms]
+
+    @cached_property
+    def qcqp(self) -> Qcqp:
+        """The lifted problem, positions counted from the values given."""
+        return self._centred(self.reading.estimate, self.terms)[0]
+
+    def _centred(self, Y: Array, terms: Sequence[Terms]) -> tuple[Qcqp, Array]:
+        """The lifted problem in coordinates centred at a point, and the point in them."""
+        coordinates = centred_coordinates(replace(self.reading, estimate=Y), terms)
+        return Qcqp.assemble(terms, self.layout, coordinates), coordinates.reduce(Y)
+
+    def _block_multipliers(self, problem: CliqueProblem, y: Array, blocks: Array) -> Array:
+        """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""
+        parameters = problem.parameters(y, _ORTHOGONALITY)
+        given = problem.groups[_ORTHOGONALITY].rows[:, 0] // (2 if self._is_plane else 1)
+        place = np.full(self.layout.size, -1)
+        place[given] = np.arange(len(given))
+        chosen = np.vstack([parameters, np.zeros(parameters.shape[1])])[place[blocks]]  # zero where there are none
+        if self._is_plane:
+            return (chosen[:, 0] + chosen[:, 2]).astype(complex)[:, None, None]
+        return symmetric_of(chosen, 3)
+
+    def _pair_terms(self, problem: CliqueProblem, y: Array, qcqp: Qcqp) -> PairTerms | None:
+        """What the pairs of rotations contribute; in 2D complex rows imply it."""
+        if self._is_plane or len(problem.groups) <= _PAIRS:
+            return None
+        W = positive_part(problem.parameters(y, _PAIRS))
+        rows = problem.groups[_PAIRS].rows
+        first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
+        at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
+        upper, sizes = (
+            scipy.sparse.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape)
+            for s in (False, True)
+        )
+        trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
+        return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
+
+
+def _polished_bound(qcqp: Qcqp, Y: Array) -> VerifiedBound:
+    """The bound of multipliers in closed form at the critical point near Y."""
+    best = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True).Y
+    return verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
+
+
+def _doubled(matrix: Array) -> Array:
+    """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
+    *batch, rows, columns = matrix.shape
+    wide = np.empty((*batch, 2 * rows, 2 * columns))
+    wide[..., ::2, ::2] = wide[..., 1::2, 1::2] = matrix.real
+    wide[..., ::2, 1::2] = matrix.imag
+    wide[..., 1::2, ::2] = -matrix.imag
+    return wide
+
+
+def _turns_positions(batch: Terms) -> bool:
+    """Whether a term holds products of positions with a complex coefficient."""
+    points = batch.combination.shape[-2]
+    turning = batch.matrix.shape[1] - points
+    return bool(np.any(np.imag(batch.combination)) or np.any(np.imag(batch.matrix[:, turning:, turning:])))
+
+
+def symmetric_of(parameters: Array, size: int) -> Array:
+    """Symmetric matrices (m, size, size) of their upper triangles (m, p), column by column."""
+    row, column = upper_entries(size)
+    matrix = np.zeros((len(parameters), size, size))
+    matrix[:, row, column] = matrix[:, column, row] = parameters
+    return matrix
+
+
+def positive_part(parameters: Array) -> Array:
+    """Positive semidefinite matrices (p, 4, 4) near those with these upper triangles, rounding included."""
+    eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
+    kept = np.maximum(eigenvalues, 0.0)
+    W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
+    return W + 32 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)

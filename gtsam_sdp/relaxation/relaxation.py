@@ -1,0 +1,232 @@
+"""The semidefinite relaxation of a graph on the cliques of its Bayes tree, with every intermediate object."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from gtsam_sdp.backends.choose import BackendChoice, choose_backend
+from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.relaxation.conic import CliqueProblem, build_conic
+from gtsam_sdp.relaxation.gram import GramLift
+from gtsam_sdp.relaxation.recovery import clique_matrices
+from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice, check_ordering
+from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, is_better_than_gram
+from gtsam_sdp.results.sdp_solution import SdpSolution
+from gtsam_sdp.show import html as tables
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
+
+LiftChoice = Literal["gram", "vector", "auto"]
+
+
+_ITERATIONS = 20
+"""Usual number of interior-point iterations."""
+
+
+def check_lift(lift: LiftChoice) -> None:
+    """Raises ValueError for what is no lift."""
+    if lift not in ("gram", "vector", "auto"):
+        raise ValueError(f'lift must be "gram", "vector" or "auto", not {lift!r}.')
+
+
+@dataclass(frozen=True)
+class PredictedCost:
+    """What an interior-point method will cost: sums over the cones of n svec entries of n^3 / 3 and n^2.
+
+    Attributes:
+        flops: of one iteration.
+        bytes: of the dense blocks and what a solver makes of them, `MEMORY_FACTOR` times as much.
+        largest_clique: in variables.
+        largest_cone: side of its matrix.
+    """
+
+    flops: float
+    bytes: float
+    largest_clique: int
+    largest_cone: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether a solver may be started on this machine."""
+        return self.bytes <= MEMORY_SHARE * _machine_bytes()
+
+    @property
+    def seconds(self) -> float:
+        """Rough time of a solve, from runs of Clarabel on cones of 8 to 50 rows on one core of a server [s]."""
+        entries = self.bytes / (8 * MEMORY_FACTOR)
+        return _ITERATIONS * (1e-7 * entries + 5e-10 * self.flops)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flops:.1e} flops an iteration, {self.bytes / 1e9:.2g} GB, "
+            f"largest clique {self.largest_clique} variables (a matrix of {self.largest_cone} rows)"
+        )
+
+
+def _machine_bytes() -> float:
+    """Physical memory, or a guess where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 16e9
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """The semidefinite relaxation of a graph on the cliques of its Bayes tree.
+
+    Attributes:
+        lift: rows, terms and constraints.
+        tree: the cliques.
+        tighten: whether redundant constraints are added: the convex hull of SO(d) for pairs of rotations in the Gram
+            lift, R R^T = I and cross products in the vector lift.
+    """
+
+    lift: GramLift | VectorLift
+    tree: CliqueTree
+    tighten: bool
+
+    @classmethod
+    def build(
+        cls,
+        reading: Reading,
+        terms: Sequence[Terms],
+        *,
+        lift: LiftChoice = "gram",
+        tighten: bool = True,
+        ordering: OrderingChoice = "auto",
+    ) -> Relaxation:
+        """The relaxation of terms; "auto" takes the vector lift where only that one holds all costs, and it fits."""
+        check_lift(lift)
+        check_ordering(ordering)
+        if not terms:
+            raise InvalidGraphError(
+                "Nothing is left to relax: all factors are hard constraints or were dropped. Add factors with a cost."
+            )
+        if lift == "vector" or (lift == "auto" and is_better_than_gram(terms)):
+            relaxation = cls._ordered(VectorLift.build(reading, terms), tighten, ordering)
+            if lift == "vector" or relaxation.predicted_cost.fits:
+                return relaxation
+        return cls._ordered(GramLift.build(reading, terms), tighten, ordering)
+
+    @classmethod
+    def _ordered(cls, lift: GramLift | VectorLift, tighten: bool, ordering: OrderingChoice) -> Relaxation:
+        """The relaxation on the cliques of an ordering; "auto" takes the cheaper of METIS and COLAMD."""
+        if ordering != "auto":
+            return cls(lift, lift.tree(ordering), tighten)
+        tried = [cls(lift, lift.tree(choice), tighten) for choice in ("colamd", "metis")]
+        return min(tried, key=lambda relaxation: relaxation.predicted_cost.flops)
+
+    @property
+    def reading(self) -> Reading:
+        """The graph and values as arrays."""
+        return self.lift.reading
+
+    @property
+    def qcqp(self) -> Qcqp | VectorQcqp:
+        """The lifted problem, positions counted from the values."""
+        return self.lift.qcqp
+
+    @cached_property
+    def conic(self) -> CliqueProblem:
+        """The relaxation's dual as a block linear matrix inequality."""
+        return build_conic(self.lift, self.tree, tighten=self.tighten)
+
+    @cached_property
+    def predicted_cost(self) -> PredictedCost:
+        """Cost of an interior-point iteration, known before anything is built."""
+        sides = np.array([self.lift.clique_size(clique.members) for clique in self.tree.cliques])
+        entries = sides * (sides + 1.0) / 2
+        return PredictedCost(
+            flops=float((entries**3).sum() / 3),
+            bytes=float(8 * MEMORY_FACTOR * (entries**2).sum()),
+            largest_clique=int(self.tree.sizes.max(initial=0)),
+            largest_cone=int(sides.max(initial=0)),
+        )
+
+    def __str__(self) -> str:
+        name = "Gram" if isinstance(self.lift, GramLift) else "vector"
+        extra = "tightened" if self.tighten else "plain"
+        return f"Relaxation: {name} lift, {extra}, {self.lift.size} rows\n  {self.tree}\n  {self.predicted_cost}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.relaxation_html(self)
+
+    def monolithic(self) -> Relaxation:
+        """The same relaxation on one clique of all variables: without decomposition, as a reference."""
+        return replace(self, tree=self.tree.monolithic())
+
+    def solve(
+        self,
+        backend: BackendChoice = "clarabel",
+        *,
+        tolerance: float = 1e-9,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> SdpSolution:
+        """Solves the relaxation and verifies the bound that its multipliers give.
+
+        Args:
+            backend: "clarabel", "mosek", or an instance of a `Backend`.
+            tolerance: relative tolerance of the solver.
+            time_limit: of building the problem and solving it [s]; verification comes on top.
+            verbose: show the solver's progress.
+
+        Raises:
+            ProblemTooLargeError: the predicted cost is beyond this machine.
+            SolveFailedError: the solver found no point at all.
+            BackendNotInstalledError, LicenseError: of the solver's package.
+        """
+        if not self.predicted_cost.fits:
+            raise ProblemTooLargeError(
+                f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
+                'Use solve or refine with method="staircase", or certify on a solution from a good start: '
+                "they need no interior-point method."
+            )
+        solver = choose_backend(backend)
+        started = time.perf_counter()
+        problem = self.conic
+        built = time.perf_counter()
+        left = None if time_limit is None else max(time_limit - (built - started), 1e-3)
+        result = solver.solve(problem, tolerance=tolerance, time_limit=left, verbose=verbose)
+        solved = time.perf_counter()
+        if not np.isfinite(result.y).all():
+            raise SolveFailedError(
+                f"The solver ended with {result.message!r} and without a point, so that there is nothing to verify. "
+                "Try another ordering, backend or tolerance; the error's `problem` can be exported with to_cbf.",
+                problem,
+                result,
+            )
+        y, z = result.y, problem.weights * np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
+        recovered = self.lift.recover(problem, z)
+        bound, size = self.lift.verify(problem, y, recovered.Y)
+        return SdpSolution(
+            status=result.status,
+            message=result.message,
+            objective=result.objective / problem.scale + problem.offset,
+            bound=bound,
+            clique_matrices=tuple(clique_matrices(problem, z)),
+            eigenvalue_ratios=recovered.eigenvalue_ratios,
+            multipliers=tuple(problem.parameters(y, k) for k in range(len(problem.groups))),
+            size=size,
+            Y=recovered.Y,
+            layout=self.lift.layout,
+            iterations=result.iterations,
+            lift="gram" if isinstance(self.lift, GramLift) else "vector",
+            timings={
+                "building": built - started,
+                "solving": solved - built,
+                "recovery and verification": time.perf_counter() - solved,
+            },
+        )

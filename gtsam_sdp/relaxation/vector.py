@@ -1,0 +1,343 @@
+"""The vector lift: one vector y = [entries of rotations; entries of positions; h] with h = 1, rank 1 where it is tight.
+
+It holds what the Gram lift only bounds: noise that differs along the axes of the world. And it holds more of what
+makes a matrix a rotation: R R^T = I and the cross products of the columns, on by default. Cones are larger, in 3D
+three times.
+
+Positions are counted from the estimate by h; a component without absolute terms has one rotation held at its value,
+because nothing else would tell the world frame from a turned one. See docs/maths.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import gtsam
+import numpy as np
+import scipy
+
+from gtsam_sdp.lift.qcqp import Constraint
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Entries, count_summands, gather_border, sum_border_exactly, sum_entries
+from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
+from gtsam_sdp.proof.slack import Slack
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
+from gtsam_sdp.relaxation.forms import variable_groups
+from gtsam_sdp.relaxation.hull import MatrixEntries
+from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_touching, projected
+from gtsam_sdp.relaxation.recovery import recover_rows
+from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
+from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
+from gtsam_sdp.show import html as tables
+from gtsam_sdp.show import text as report
+from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.values.layout import Layout
+
+if TYPE_CHECKING:
+    from gtsam_sdp.relaxation.conic import CliqueProblem
+
+_SCALE, _ROTATIONS = 0, 1
+_SUMMANDS_OF_CONSTRAINTS = 24
+"""More than the number of constraints that meet in one entry."""
+
+_ROUNDOFFS_OF_PRODUCTS = 80
+"""Roundoffs of E^T M E with M of up to 24 rows, and of the sums before it."""
+
+
+@dataclass(frozen=True)
+class VectorQcqp:
+    """min y^T Q y + constant subject to quadratic constraints on y = [entries; h].
+
+    Attributes:
+        Q: symmetric, (n, n); in the unit of `graph.error`.
+        constant: sum of the terms' constants.
+        rows: what the entries of y are; those that are held at the estimate have zero rows in Q.
+        constraints: of the rotations, and h^2 = 1 (key None).
+    """
+
+    Q: scipy.sparse.csc_array
+    constant: float
+    rows: VectorRows
+    constraints: Sequence[Constraint]
+
+    @property
+    def layout(self) -> Layout:
+        """Rows of the variables before they are lifted."""
+        return self.rows.coordinates.layout
+
+    @property
+    def rank(self) -> int:
+        """Columns of y."""
+        return 1
+
+    def lift(self, values: gtsam.Values) -> Array:
+        """y of values, (n, 1)."""
+        return self.rows.lift(self.layout.lift(values))[:, None]
+
+    def unlift(self, y: Array) -> gtsam.Values:
+        """Values of y."""
+        return self.layout.unlift(self.rows.unlift(y[:, 0]))
+
+    def cost(self, y: Array) -> float:
+        """y^T Q y + constant."""
+        return float(np.sum(y * (self.Q @ y))) + self.constant
+
+    def violation(self, y: Array) -> float:
+        """Largest violation of a constraint."""
+        return max((abs(float(np.sum(y * (c.A @ y))) - c.b) for c in self.constraints), default=0.0)
+
+    @property
+    def constraint_count(self) -> int:
+        """How many constraints there are."""
+        return len(self.constraints)
+
+    def __str__(self) -> str:
+        return report.qcqp_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        return tables.qcqp_html(self)
+
+
+@dataclass(frozen=True)
+class VectorLift(Lift):
+    """The vector lift of a graph.
+
+    Attributes:
+        rows: what the entries of y are.
+    """
+
+    rows: VectorRows
+
+    @classmethod
+    def build(cls, reading: Reading, terms: Sequence[Terms]) -> VectorLift:
+        """The lift of a reading and its terms.
+
+        Raises:
+            InvalidGraphError: a key that no term constrains.
+        """
+        reading = with_world(reading)
+        terms = [in_world(batch.touching_at(reading.estimate, -1), reading.layout) for batch in terms]
+        rows = VectorRows.build(reading, terms)
+        owner = np.repeat(reading.layout.row_variable[rows.coordinates.kept], rows.d)
+        forms = [form_of(batch, rows) for batch in terms]
+        return cls(reading, terms, forms, rows.h + 1, np.append(owner, len(reading.layout.keys)), rows)
+
+    @property
+    def rank(self) -> int:
+        """1."""
+        return 1
+
+    @property
+    def columns(self) -> int:
+        """1."""
+        return 1
+
+    @cached_property
+    def qcqp(self) -> VectorQcqp:
+        """The lifted problem."""
+        entries = self.cost_entries()
+        Q, _ = sum_entries(entries, self.size)
+        constraints = []
+        matrices = rotation_matrices(self.rows.d, tighten=True)
+        keys = self.layout.keys[self.owner[self.rows.block_entries[:, 0]]]
+        for key, own in zip(keys.tolist(), self.rows.block_entries, strict=True):
+            places = np.append(self.rows.h, own)
+            for parameter in range(int(matrices.parameter.max()) + 1):
+                chosen = matrices.parameter == parameter
+                upper = scipy.sparse.coo_array(
+                    (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
+                    shape=Q.shape,
+                )
+                A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
+                constraints.append(Constraint(key, A.tocsc(), 0.0))
+        one = scipy.sparse.coo_array(([1.0], ([self.rows.h], [self.rows.h])), shape=Q.shape).tocsc()
+        constraints.append(Constraint(None, one, 1.0))
+        return VectorQcqp(
+            Q, math.fsum(np.concatenate([b.constant for b in self.terms]).tolist()), self.rows, constraints
+        )
+
+    def tree(self, ordering: OrderingChoice) -> CliqueTree:
+        """The cliques of the variables that are not held, each with the world frame (h) added."""
+        world = len(self.layout.keys)
+        groups = [tuple(v for v in group if v != world) for group in variable_groups(self.forms, self.owner)]
+        groups = [group for group in groups if group]
+        return CliqueTree.build(groups, self.layout, ordering).sharing(world)
+
+    def _member_rows(self, members: Sequence[int]) -> tuple[Array, Array]:
+        """Entries of rotations and of positions of variables that are not held."""
+        layout, position = self.layout, self.rows.coordinates.position
+        count = layout.space.rows
+        world = len(layout.keys)
+        members = [v for v in members if v != world]
+        turning = [position[layout.rotation[v]] for v in members if layout.rotation[v] >= 0]
+        turning = [row for row in turning if row >= 0 and not self.rows.fixed[row]]
+        moving = [position[row] for v in members for row in layout.translation_rows(v)]
+        moving = np.array([row for row in moving if row >= 0], dtype=np.intp)
+        blocks = (np.array(turning, dtype=np.intp)[:, None] + np.arange(count)).ravel()
+        return np.append(self.rows.h, self.rows.entries(blocks)), self.rows.entries(moving)
+
+    def coordinates(self, members: Sequence[int]) -> CliqueCoordinates:
+        """h and the entries of rotations as they are, those of positions divided by the clique's extent."""
+        turning, moving = self._member_rows(members)
+        scale = np.ones(len(turning) + len(moving))
+        scale[len(turning) :] = self._extent(moving)
+        rows = np.concatenate([turning, moving]).astype(np.intp)
+        return CliqueCoordinates(rows, np.diag(scale), np.diag(1 / scale), len(turning))
+
+    def _extent(self, moving: Array) -> float:
+        raw = self.rows.coordinates.kept[moving[:: self.rows.d] // self.rows.d]
+        positions = self.reading.estimate[raw]
+        if not len(positions):
+            return 1.0
+        largest = float(np.linalg.norm(positions - positions[0], axis=1).max())
+        return largest if largest > 0 else 1.0
+
+    def clique_size(self, members: Sequence[int]) -> int:
+        """Side of the cone of a clique."""
+        turning, moving = self._member_rows(members)
+        return len(turning) + len(moving)
+
+    def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
+        """h^2 = 1; orthogonal columns of every rotation, and its rows and cross products if `tighten`."""
+        world = len(self.layout.keys)
+        one = MatrixEntries(np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.ones(1))
+        scale = MultiplierGroup(tree.home[[world]], np.array([[self.rows.h]]), one, np.ones(1))
+        own = self.rows.block_entries
+        homes = tree.home[self.owner[own[:, 0]]]
+        own, homes = own[homes >= 0], homes[homes >= 0]
+        rows = np.insert(own, 0, self.rows.h, axis=1)
+        matrices = rotation_matrices(self.rows.d, tighten=tighten)
+        return [scale, MultiplierGroup(homes, rows, matrices, np.zeros(int(matrices.parameter.max()) + 1))]
+
+    def recover(self, problem: CliqueProblem, z: Array) -> Recovered:
+        """y from the leading eigenvectors, its rotations projected."""
+        rows, ratios = recover_rows(self, problem, z)
+        y = rows[:, 0]
+        y = y if abs(y[-1]) > 1e-6 else np.append(y[:-1], 1.0)
+        return Recovered(projected(self.rows.unlift(y), self.layout), ratios)
+
+    def verify(self, problem: CliqueProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
+        """The bound of the solver's multipliers."""
+        parameters = problem.parameters(y, _ROTATIONS)
+        scale = float(problem.parameters(y, _SCALE)[0, 0])
+        group = problem.groups[_ROTATIONS]
+        lift = VectorLift.build(replace(self.reading, estimate=Y), self.terms)
+        point = lift.rows.lift(Y)[lift.kept]
+
+        def slack_of(terms: Sequence[Terms]) -> Slack:
+            return replace(lift, terms=terms)._slack(scale, group.rows, group.entries, parameters)
+
+        bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
+        lengths = np.abs(point)
+        size = float(lengths @ (slack_of(lift.terms).magnitude @ lengths)) + abs(problem.offset)
+        return bound, size
+
+    @cached_property
+    def kept(self) -> Array:
+        """Rows of y that are not held."""
+        return np.append(np.flatnonzero(~np.repeat(self.rows.fixed, self.rows.d)), self.rows.h)
+
+    def cost_entries(self) -> Entries:
+        """Entries of Q, and the sizes of the numbers behind them."""
+        none = np.zeros(0)
+        parts = [Entries(none.astype(int), none.astype(int), none, none)]
+        for batch in self.terms:
+            rows, coefficients, sizes = self.rows.expand(batch)
+            pieces = pieces_of(batch, self.rows.d)
+            values = (coefficients.swapaxes(1, 2) @ pieces.matrix @ coefficients).reshape(len(rows), -1)
+            magnitudes = (sizes.swapaxes(1, 2) @ pieces.magnitude @ sizes).reshape(len(rows), -1)
+            row = np.repeat(rows, rows.shape[1], axis=1)
+            column = np.tile(rows, (1, rows.shape[1]))
+            # all entries of rows that take part, zeros too: their number bounds the number of summands elsewhere
+            taking_part = (sizes != 0).any(axis=1)
+            used = (taking_part[:, :, None] & taking_part[:, None, :]).reshape(len(rows), -1)
+            parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
+        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _slack(self, scale: float, rows: Array, matrices: MatrixEntries, parameters: Array) -> Slack:
+        """S = Q - scale E_hh - multipliers of the rotations, without the rows that are held."""
+        i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
+        value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
+        off = i != j
+        h = np.array([self.rows.h])
+        size = np.append(np.append(np.abs(value), np.abs(value[off])), abs(scale))
+        entries = Entries(
+            np.concatenate([i, j[off], h]),
+            np.concatenate([j, i[off], h]),
+            np.concatenate([value, value[off], [-scale]]),
+            size,
+        )
+        return self.slack([self.cost_entries(), entries], np.array([]), scale)
+
+    def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
+        """S of entries on all rows, without those that are held, and with more constants than the terms have."""
+        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        kept = self.kept
+        place = np.zeros(self.size, dtype=np.intp)
+        place[kept] = np.arange(len(kept))
+        entries = entries._replace(row=place[entries.row], column=place[entries.column])
+        border = np.zeros(len(kept), dtype=bool)
+        border[-1] = True
+        S, magnitude = sum_entries(gather_border(entries, border), len(kept))
+        sum_border_exactly(S, border, entries)
+        norms = np.zeros(self.size)
+        norms[self.rows.block_entries] = 1 / self.rows.d  # a row of a rotation has norm 1
+        constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
+        total = math.fsum(constants.tolist())
+        return Slack(
+            S=S,
+            magnitude=magnitude,
+            summands=count_summands(border, entries) + _SUMMANDS_OF_CONSTRAINTS,
+            norms=norms[kept],
+            references=np.array([len(kept) - 1]),
+            component=np.zeros(len(kept), dtype=np.intp),
+            base=total + scale,
+            base_error=8 * UNIT_ROUNDOFF * (abs(scale) + abs(total))
+            + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * float(np.abs(constants).sum()),
+            roundoffs=COEFFICIENT_ROUNDOFFS + _ROUNDOFFS_OF_PRODUCTS,
+        )
+
+
+def rotation_matrices(d: int, *, tighten: bool) -> MatrixEntries:
+    """Constraints of one rotation on [h, its entries], each <M, y y^T> = 0.
+
+    2D (entries cos, sin): cos^2 + sin^2 = h^2. 3D (entries R column by column): R^T R = I; with `tighten` also
+    R R^T = I and c_i x c_j = h c_k for the columns, cyclic: 20 independent constraints.
+    """
+    if d == 2:
+        rows = [(0, 0, 0, -1.0), (1, 1, 0, 1.0), (2, 2, 0, 1.0)]
+        return MatrixEntries(*(np.array(x) for x in zip(*rows, strict=True)))
+    at = 1 + np.arange(9).reshape(3, 3)  # at[j, a]: entry a of column j
+    found: list[tuple[int, int, int, float]] = []
+    count = 0
+    for layout in (at, at.T) if tighten else (at,):
+        for i in range(3):
+            for j in range(i, 3):
+                if layout is not at and (i, j) == (2, 2):
+                    continue  # the traces of R^T R and R R^T are the same
+                found += [(int(layout[i, k]), int(layout[j, k]), count, 1.0 if i == j else 0.5) for k in range(3)]
+                found += [(0, 0, count, -1.0)] if i == j else []
+                count += 1
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) if tighten else ():
+        for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            found += [
+                (int(at[i, a]), int(at[j, b]), count, 0.5),
+                (int(at[i, b]), int(at[j, a]), count, -0.5),
+                (0, int(at[k, c]), count, -0.5),
+            ]
+            count += 1
+    return MatrixEntries(*(np.array(x) for x in zip(*found, strict=True)))
+
+
+def is_better_than_gram(terms: Sequence[Terms]) -> bool:
+    """Whether the vector lift holds costs that the Gram lift only bounds."""
+    return any(batch.entrywise is not None for batch in terms)

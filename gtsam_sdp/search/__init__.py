@@ -1,0 +1,1 @@
+"""Finding better values."""

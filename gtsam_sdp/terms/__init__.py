@@ -1,0 +1,1 @@
+"""What a factor contributes to the lifted problem."""

@@ -1,0 +1,1 @@
+"""Types of values: which rows of the lifted matrix each one owns."""
