@@ -24,7 +24,7 @@ from gtsam_sdp.coordinates import centred_coordinates
 from gtsam_sdp.deadline import until
 from gtsam_sdp.errors import GtsamSdpError, InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.factors.build import build_terms
-from gtsam_sdp.local import optimise
+from gtsam_sdp.local import Ending, optimise
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.lowrank.staircase import climb, rounded
@@ -119,6 +119,7 @@ class Search:
     reading: Reading | None = None
     exact_terms: Sequence[Terms] | None = None
     given: gtsam.Values | None = None
+    was_cut_short: bool = False
 
     @property
     def best(self) -> Certificate:
@@ -205,6 +206,7 @@ class Search:
             return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
         if not np.isfinite(found.cost):
             return start, "; the optimizer diverged"
+        self.was_cut_short = found.ending in (Ending.LIMIT, Ending.NO_STEP)
         return found.values, found.note
 
     def _hope(self) -> Callable[[int, float], bool]:
@@ -228,7 +230,8 @@ class Search:
         first, *others = self._starts(initial)
         first()
         for start in (self._step_up_weights, *others):
-            if not self.is_over:
+            is_unfinished = self.was_cut_short and start == self._step_up_weights  # which may take few more iterations
+            if not self.is_over or (is_unfinished and self.budget.remaining > 0):
                 start()
         return self.climb()
 
