@@ -24,6 +24,9 @@ _NO_COST = 1e-20
 _SETTLED = 1e-6
 """After a step that was not damped and gained no more than this share of the cost, rounding may hide the next gain."""
 
+_TRIES = 10
+"""A step that rounding hides is tried at so many dampings, from that of the step before up to GTSAM's largest."""
+
 _FREE = 1e-4
 """Damping below which a step counts as not damped: GTSAM starts with 1e-5."""
 
@@ -151,7 +154,8 @@ def levenberg_marquardt(
 ) -> Optimization:
     """One optimizer with one kind of damping.
 
-    After the first no iteration is begun that would end too late if it took as long as the longest so far.
+    After the first no iteration is begun that would end too late if it took as long as the longest so far, or many
+    times as long where rounding may hide what it gains.
     """
     parameters = gtsam.LevenbergMarquardtParams()
     parameters.setRelativeErrorTol(_RELATIVE_ERROR_TOLERANCE)
@@ -162,24 +166,23 @@ def levenberg_marquardt(
     optimizer = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters)
     initial_cost = cost = optimizer.error()
     ending = Ending.CONVERGED if cost == 0 else None if math.isfinite(cost) else Ending.DIVERGED
-    longest, is_settled = 0.0, False
+    longest, was_settled, is_settled = 0.0, False, False
     while ending is None:
         at = time.perf_counter()
         optimizer.iterate()
         before, cost = cost, optimizer.error()
         now = time.perf_counter()
         longest = max(longest, now - at)
+        was_settled, is_settled = is_settled, before - cost <= _SETTLED * before and optimizer.lambda_() < _FREE
         if not math.isfinite(cost):
             ending = Ending.DIVERGED
         elif before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0:
             gave_up = cost == before and optimizer.lambda_() >= parameters.getlambdaUpperBound()
-            ending = Ending.NO_STEP if gave_up and not is_settled else Ending.CONVERGED
-        elif not go_on(optimizer.iterations(), cost) or now + longest > ends:
+            ending = Ending.NO_STEP if gave_up and not was_settled else Ending.CONVERGED
+        elif not go_on(optimizer.iterations(), cost) or now + longest * (_TRIES if is_settled else 1) > ends:
             ending = Ending.STOPPED
         elif optimizer.iterations() >= max_iterations:
             ending = Ending.LIMIT
-        else:
-            is_settled = before - cost <= _SETTLED * before and optimizer.lambda_() < _FREE
     iterations = optimizer.iterations()
     return Optimization(
         values=optimizer.values(),
@@ -189,6 +192,6 @@ def levenberg_marquardt(
         ending=ending,
         seconds=time.perf_counter() - began,
         diagonal=iterations if by_diagonal else 0,
-        damped=optimizer.lambda_() >= _DAMPED and not is_settled,
+        damped=optimizer.lambda_() >= _DAMPED and not was_settled,
         longest=longest,
     )

@@ -210,3 +210,12 @@ def rigid_joints(weight: float) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Value
         noise = gtsam.noiseModel.Isotropic.Precision(6, weight)
         graph.add(gtsam.BetweenFactorPose3(i, 100 + i, poses[i].between(poses[100 + i]), noise))
     return graph, problems.to_values(poses.items())
+
+
+def test_a_step_that_rounding_hides_is_not_held_back() -> None:
+    """At the end of Newton's method; no other damping is tried, and the optimum is one."""
+    graph, truth = problems.ring(3, 20, 1e-3, 1e-3, seed=1)
+    found = optimise(graph, optimise(graph, truth).values)
+    assert found.diagonal <= 1
+    again = optimise(graph, truth)
+    assert (again.diagonal, again.ending, again.damped) == (0, Ending.CONVERGED, False)
