@@ -270,6 +270,8 @@ class Search:
         if self.far_from_optimum:
             ended = "the time ended before the optimizer" if self.budget.remaining <= 0 else "no step led to one"
             notes.append(f"the values are not a local optimum: {ended}")
+        elif math.isnan(self.best.stationarity) and not self.best:
+            notes.append("the time ended before it was known whether the values are a local optimum")
         if self._is_in_vain:
             notes.append(f"the dropped factors make up most of the cost: {_IN_VAIN}")
         return tuple(notes)
