@@ -38,10 +38,10 @@ def until(ends: float) -> Iterator[Deadline]:
         _current.reset(token)
 
 
-def fits(steps: float = 1.0) -> bool:
-    """Whether work that takes as long as so many of the longest step may be begun."""
+def fits(steps: float = 1.0, seconds: float = 0.0) -> bool:
+    """Whether work that takes as long as so many of the longest step, or so many seconds, may be begun."""
     deadline = _current.get()
-    if deadline is None or time.perf_counter() + steps * deadline.longest <= deadline.ends:
+    if deadline is None or time.perf_counter() + max(steps * deadline.longest, seconds) <= deadline.ends:
         return True
     deadline.was_felt = True
     return False

@@ -68,11 +68,11 @@ class Pace:
         self._longest = 0.0
 
     def is_too_slow(self, seconds: float) -> bool:
-        """After an iteration, at a time since the start [s]."""
+        """After an iteration, at a time since the start [s]; after the limit the solver stops by itself."""
         if self._last is not None:  # what came before the first one is no iteration
             self._longest = max(self._longest, seconds - self._last)
         self._last = seconds
-        return seconds + self._longest > self._limit
+        return seconds <= self._limit < seconds + self._longest
 
 
 def status_of(message: str) -> SolverStatus:

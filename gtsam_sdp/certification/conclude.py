@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import gtsam
 import numpy as np
 
+from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
@@ -113,7 +114,8 @@ def _conclude(
     stationarity = min(evidence.decrease, cost) / scale
     if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
         stationarity = _gain_of_an_iteration(graph, values, cost) / scale
-        clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains {percent(stationarity)}")
+        known = "no time" if math.isnan(stationarity) else percent(stationarity)
+        clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
     notes = _notes(reading, stationarity, relative_gap, status, bound.rounding)
     if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
         notes += (
@@ -172,17 +174,22 @@ def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
 
 
 def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
-    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done.
+    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done, NaN without time.
 
     Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.
     """
+    if not deadline.fits():
+        return math.nan
     gains = []
     for by_diagonal in (False, True):
+        if gains and not deadline.fits():
+            break
         parameters = gtsam.LevenbergMarquardtParams()
         parameters.setDiagonalDamping(by_diagonal)
         try:
             optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values, parameters)
-            optimizer.iterate()
+            with deadline.timed():
+                optimizer.iterate()
         except RuntimeError:
             continue
         gains.append(max(cost - optimizer.error(), 0.0))

@@ -9,6 +9,7 @@ from typing import Literal
 
 import gtsam
 
+from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
@@ -92,7 +93,7 @@ class Evidence:
 
 def gather(question: Question, method: Method) -> Evidence:
     """The best evidence of a method's ways."""
-    if not question.terms:
+    if not question.terms or not deadline.fits():
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.reading, question.terms), question)
@@ -100,7 +101,7 @@ def gather(question: Question, method: Method) -> Evidence:
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
-        if question.is_answered(evidence):
+        if question.is_answered(evidence) or not deadline.fits():
             break
         evidence = way(question, evidence)
     return evidence
@@ -133,7 +134,8 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
 def _by_multipliers(question: Question) -> Evidence:
     """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
     reading, terms, clock = question.reading, question.terms, question.clock
-    qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
+    with deadline.timed():  # the first step, and about as long as those that follow
+        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
     Y = qcqp.coordinates.reduce(reading.estimate)
     clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
     size, cost = qcqp.term_size(Y), reading.cost
@@ -147,6 +149,8 @@ def _by_multipliers(question: Question) -> Evidence:
         return at_values
     if not question.is_answered(at_values) and is_zero(reading, question.values, question.tolerance):
         return replace(at_values, decrease=math.nan, is_zero=True)
+    if not deadline.fits():
+        return at_values
     polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
     better = _verify_polished(question, qcqp, polished.Y, cost - question.tolerance * scale)
@@ -196,7 +200,7 @@ def _tightened(question: Question, known: Evidence) -> Evidence:
         if found.bound.value <= known.bound.value:
             break
         known = replace(found, decrease=known.decrease)
-        if cost - known.bound.value > _WORTH_TIGHTENING * gap:
+        if cost - known.bound.value > _WORTH_TIGHTENING * gap or not deadline.fits():
             break
         gap = cost - known.bound.value
     return known
@@ -209,6 +213,6 @@ def _with_less_weight(question: Question, known: Evidence) -> Evidence:
         found = _by_multipliers(replace(question, reading=softer, terms=build_terms(softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
-        if question.is_answered(known):
+        if question.is_answered(known) or not deadline.fits():
             break
     return known

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from gtsam_sdp import deadline
 from gtsam_sdp.lift.structure import touched_rows
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Entries
@@ -73,7 +74,7 @@ def bound_near(reading: Reading, terms: Sequence[Terms], enough: float) -> Verif
         problem = ranges.near(others, radius)
         best = max(best, problem.bound(), key=lambda bound: bound.value)
         smaller = problem.radius(reading.cost)
-        if best.value >= enough or not smaller < _SMALLER * radius:
+        if best.value >= enough or not smaller < _SMALLER * radius or not deadline.fits():
             break
         radius = smaller
     return best

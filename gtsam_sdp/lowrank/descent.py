@@ -163,7 +163,7 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
     point = Point.at(quadratic, Y)
     longest = 0.0
     while steps < (_MAX_STEPS_NEAR if near else _MAX_STEPS) and time.perf_counter() + longest < ends:
-        if not deadline.fits():
+        if not deadline.fits(seconds=longest):
             break
         began = time.perf_counter()
         gradient = point.gradient

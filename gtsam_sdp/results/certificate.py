@@ -139,7 +139,7 @@ class Certificate:
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
         stationarity: relative decrease of the cost that one more step from the values brings: of Newton, as the proof
             predicts it, if that is next to nothing, else of Levenberg-Marquardt; large if the values are not the
-            result of an optimisation.
+            result of an optimisation; NaN if the time limit of a search ended before.
         rounding: part of the gap that was given away to floating-point errors.
         terms: every factor's part in the bound.
         timings: seconds of each step.

@@ -112,7 +112,8 @@ class Budget:
         if predicted <= allowed:
             return True
         seconds = math.ceil(self.elapsed + _TYPICAL * predicted)
-        self.leave(f"{what} (about {predicted:.0f} to {_TYPICAL * predicted:.0f} s: time_limit={seconds})")
+        longest = math.ceil(_TYPICAL * predicted)
+        self.leave(f"{what} (about {predicted:.0f} to {longest} s: time_limit={seconds})")
         return False
 
     def leave(self, what: str) -> None:

@@ -35,7 +35,7 @@ from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Proof, Solution, Stage, with_bound
 from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.continuation import Weights, continued
-from gtsam_sdp.search.local import optimise
+from gtsam_sdp.search.local import Ending, optimise
 from gtsam_sdp.search.multilateration import placed_by_ranges
 from gtsam_sdp.search.start import ChordalStart, starting_values, with_hard_values, zero_values
 from gtsam_sdp.terms.terms import Exactness, Terms, are_exact, convex
@@ -120,6 +120,7 @@ class Search:
     reading: Reading | None = None
     exact_terms: Sequence[Terms] | None = None
     given: gtsam.Values | None = None
+    was_cut_short: bool = False
 
     @property
     def best(self) -> Certificate:
@@ -206,6 +207,7 @@ class Search:
             return start, f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
         if not np.isfinite(found.cost):
             return start, "; the optimizer diverged"
+        self.was_cut_short = found.ending in (Ending.LIMIT, Ending.NO_STEP)
         return found.values, found.note
 
     def _hope(self) -> Callable[[int, float], bool]:
@@ -229,7 +231,8 @@ class Search:
         first, *others = self._starts(initial)
         first()
         for start in (self._step_up_weights, *others):
-            if not self.is_over:
+            is_unfinished = self.was_cut_short and start == self._step_up_weights  # which may take few more iterations
+            if not self.is_over or (is_unfinished and self.budget.remaining > 0):
                 start()
         return self.climb()
 
@@ -268,6 +271,8 @@ class Search:
         if self.far_from_optimum:
             ended = "the time ended before the optimizer" if self.budget.remaining <= 0 else "no step led to one"
             notes.append(f"the values are not a local optimum: {ended}")
+        elif math.isnan(self.best.stationarity) and not self.best:
+            notes.append("the time ended before it was known whether the values are a local optimum")
         if self._is_in_vain:
             notes.append(f"the dropped factors make up most of the cost: {_IN_VAIN}")
         return tuple(notes)

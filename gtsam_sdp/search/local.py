@@ -14,15 +14,24 @@ MAX_ITERATIONS = 200
 """In all."""
 
 _USUAL_ITERATIONS = 100
-"""With the usual damping, as GTSAM's own default; then diagonal damping is tried."""
+"""With the usual damping, as GTSAM's own default; then diagonal damping is tried for as many."""
 
 _RELATIVE_ERROR_TOLERANCE = 1e-10
 
 _NO_COST = 1e-20
 """A cost that no optimizer lowers further: residuals of 1e-10 of their sigmas."""
 
+_SETTLED = 1e-6
+"""After a step that was not damped and gained no more than this share of the cost, rounding may hide the next gain."""
+
+_TRIES = 10
+"""A step that rounding hides is tried at so many dampings, from that of the step before up to GTSAM's largest."""
+
+_FREE = 1e-4
+"""Damping below which a step counts as not damped: GTSAM starts with 1e-5."""
+
 _DAMPED = 1.0
-"""Damping at which steps may be short; GTSAM starts with 1e-5, and ends with less where all goes well."""
+"""Damping at which steps may be short; GTSAM ends with much less where all goes well."""
 
 
 class Ending(Enum):
@@ -47,7 +56,8 @@ class Optimization:
         ending: why the last run stopped.
         seconds: its time.
         diagonal: iterations of these with diagonal damping.
-        damped: whether the last step was held back by the damping.
+        damped: whether the last step was held back by the damping, and not by rounding alone.
+        longest: time of the longest iteration [s].
     """
 
     values: gtsam.Values
@@ -58,10 +68,11 @@ class Optimization:
     seconds: float
     diagonal: int = 0
     damped: bool = False
+    longest: float = 0.0
 
     @property
     def converged(self) -> bool:
-        """Whether the last step was possible and gained next to nothing."""
+        """Whether the last step gained next to nothing because of what is left to gain, or rounding hides that."""
         return self.ending is Ending.CONVERGED
 
     @property
@@ -73,11 +84,6 @@ class Optimization:
         if self.ending is Ending.NO_STEP:
             return f"{damping}, no step lowers the cost"
         return f"{damping}, stopped after {self.iterations} iterations"
-
-    @property
-    def step_seconds(self) -> float:
-        """Time of an iteration."""
-        return self.seconds / max(self.iterations, 1)
 
 
 def optimise(
@@ -105,8 +111,8 @@ def optimise(
         RuntimeError, ValueError: GTSAM cannot do a step.
     """
     found = levenberg_marquardt(graph, start, min(max_iterations, _USUAL_ITERATIONS), ends, go_on)
-    left = max_iterations - found.iterations
-    if not left or not _is_held_back(found) or time.perf_counter() + found.step_seconds > ends:
+    left = min(max_iterations - found.iterations, _USUAL_ITERATIONS)
+    if not left or not _is_held_back(found) or time.perf_counter() + found.longest > ends:
         return found
     try:
         more = levenberg_marquardt(
@@ -126,6 +132,7 @@ def optimise(
         initial_cost=found.initial_cost,
         iterations=found.iterations + more.iterations,
         seconds=found.seconds + more.seconds,
+        longest=max(found.longest, more.longest),
     )
 
 
@@ -133,7 +140,7 @@ def _is_held_back(found: Optimization) -> bool:
     """Whether another damping may go on."""
     if found.cost <= _NO_COST:
         return False
-    return found.ending in (Ending.NO_STEP, Ending.LIMIT) or (found.converged and found.damped)
+    return found.ending is Ending.LIMIT or (found.damped and found.ending in (Ending.NO_STEP, Ending.CONVERGED))
 
 
 def levenberg_marquardt(
@@ -147,7 +154,8 @@ def levenberg_marquardt(
 ) -> Optimization:
     """One optimizer with one kind of damping.
 
-    After the first no iteration is begun that would end too late if it took as long as the one before.
+    After the first no iteration is begun that would end too late if it took as long as the longest so far, or many
+    times as long where rounding may hide what it gains.
     """
     parameters = gtsam.LevenbergMarquardtParams()
     parameters.setRelativeErrorTol(_RELATIVE_ERROR_TOLERANCE)
@@ -158,17 +166,20 @@ def levenberg_marquardt(
     optimizer = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters)
     initial_cost = cost = optimizer.error()
     ending = Ending.CONVERGED if cost == 0 else None if math.isfinite(cost) else Ending.DIVERGED
+    longest, was_settled, is_settled = 0.0, False, False
     while ending is None:
         at = time.perf_counter()
         optimizer.iterate()
         before, cost = cost, optimizer.error()
         now = time.perf_counter()
+        longest = max(longest, now - at)
+        was_settled, is_settled = is_settled, before - cost <= _SETTLED * before and optimizer.lambda_() < _FREE
         if not math.isfinite(cost):
             ending = Ending.DIVERGED
         elif before - cost <= _RELATIVE_ERROR_TOLERANCE * before or cost == 0:
             gave_up = cost == before and optimizer.lambda_() >= parameters.getlambdaUpperBound()
-            ending = Ending.NO_STEP if gave_up else Ending.CONVERGED
-        elif not go_on(optimizer.iterations(), cost) or now + (now - at) > ends:
+            ending = Ending.NO_STEP if gave_up and not was_settled else Ending.CONVERGED
+        elif not go_on(optimizer.iterations(), cost) or now + longest * (_TRIES if is_settled else 1) > ends:
             ending = Ending.STOPPED
         elif optimizer.iterations() >= max_iterations:
             ending = Ending.LIMIT
@@ -181,5 +192,6 @@ def levenberg_marquardt(
         ending=ending,
         seconds=time.perf_counter() - began,
         diagonal=iterations if by_diagonal else 0,
-        damped=optimizer.lambda_() >= _DAMPED,
+        damped=optimizer.lambda_() >= _DAMPED and not was_settled,
+        longest=longest,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import scipy
 
-from gtsam_sdp import deadline, refine, solve
+from gtsam_sdp import CertificateStatus, certify, deadline, refine, solve
 from gtsam_sdp.backends.clarabel_ import Pace
 from gtsam_sdp.linalg.factorisation import factorise
 from gtsam_sdp.linalg.real import real_upper
@@ -81,6 +82,27 @@ def test_no_long_step_is_begun_after_a_deadline() -> None:
     assert early.longest > 0
     solution = solve(graph, truth, time_limit=0.0)
     assert 0 <= solution.certificate.lower_bound <= solution.cost
+
+
+def test_a_certificate_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says that nothing is proven, nor known about a further step."""
+    graph, truth = problems.ring(3, 8)
+    best = problems.optimize(graph, truth)
+    with deadline.until(time.perf_counter() + 100):
+        assert deadline.fits(seconds=99.0)
+        assert not deadline.fits(seconds=101.0)
+        assert certify(graph, best).lower_bound == pytest.approx(certify(graph, best).cost, rel=1e-4)
+    with deadline.until(-math.inf) as late:
+        certificate = certify(graph, best)
+    assert late.was_felt
+    assert certificate.status is CertificateStatus.INCONCLUSIVE
+    assert certificate.lower_bound == 0
+    assert math.isnan(certificate.stationarity)
+    assert json.loads(certificate.to_json())["stationarity"] is None
+    monkeypatch.setattr(Budget, "proof_ends", property(lambda self: -math.inf))
+    solution = solve(graph, best, time_limit=0.0)
+    assert "the time ended before it was known whether the values are a local optimum" in str(solution)
+    assert "the whole proof at the values" in solution.advice
 
 
 def identity_matrix(size: int) -> Any:

@@ -186,3 +186,36 @@ def test_weights_that_are_not_stepped() -> None:
     assert softer.size() == graph.size() - 1
     kept = [softer.at(k).error(truth) for k in range(count - 1, count + 2)]
     np.testing.assert_allclose(kept, [graph.at(k).error(truth) for k in range(count, count + 3)])
+
+
+def test_a_certified_start_that_did_not_converge_goes_on() -> None:
+    """Both kinds of damping creep at this weight; the continuation in the weights does not."""
+    usual, truth = rigid_joints(1e6)
+    best = usual.error(problems.optimize(usual, truth))
+    for weight in (1e8, 1e10):
+        graph, _ = rigid_joints(weight)
+        assert solve(graph, tolerance=1e-2).cost == pytest.approx(best, rel=1e-6)
+
+
+def rigid_joints(weight: float) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Longer tracks than those of `stiff_joints`, with six joints."""
+    rng = np.random.default_rng(2)
+    poses = {100 * k + i: curve_pose(3, k, i) for k in range(2) for i in range(20)}
+    graph = gtsam.NonlinearFactorGraph()
+    for key in poses:
+        if key + 1 in poses:
+            measured = poses[key].between(poses[key + 1]).retract(0.05 * rng.standard_normal(6))
+            graph.add(gtsam.BetweenFactorPose3(key, key + 1, measured, gtsam.noiseModel.Unit.Create(6)))
+    for i in (0, 3, 7, 11, 15, 19):
+        noise = gtsam.noiseModel.Isotropic.Precision(6, weight)
+        graph.add(gtsam.BetweenFactorPose3(i, 100 + i, poses[i].between(poses[100 + i]), noise))
+    return graph, problems.to_values(poses.items())
+
+
+def test_a_step_that_rounding_hides_is_not_held_back() -> None:
+    """At the end of Newton's method; no other damping is tried, and the optimum is one."""
+    graph, truth = problems.ring(3, 20, 1e-3, 1e-3, seed=1)
+    found = optimise(graph, optimise(graph, truth).values)
+    assert found.diagonal <= 1
+    again = optimise(graph, truth)
+    assert (again.diagonal, again.ending, again.damped) == (0, Ending.CONVERGED, False)
