@@ -29,7 +29,8 @@ from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import Clique, CliqueTree
 from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerm, FactorTerms
 from gtsam_sdp.results.sdp_solution import SdpSolution
-from gtsam_sdp.search.ladder import Solution, Stage
+from gtsam_sdp.results.solution import Solution, Stage
+from gtsam_sdp.show import renderers as _renderers  # noqa: F401  (gives every result its renderers)
 from gtsam_sdp.solve import refine, solve
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.terms.user import Residual, Term

@@ -29,6 +29,7 @@ from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
 from gtsam_sdp.files.output import check_writable, output_format, write_result
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.results.certificate import Certificate, finite_or_none
+from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.search.local import Optimization, optimise
 from gtsam_sdp.solve import solve
@@ -221,7 +222,8 @@ def run_certify(arguments: argparse.Namespace) -> int:
         on_unsupported=_on_unsupported(arguments),
         verbose=arguments.verbose,
     )
-    certificate = replace(certificate, notes=tuple(_spoken_here(note, arguments) for note in certificate.notes))
+    notes = tuple(Note(_spoken_here(note, arguments), note.kind, note.remedy) for note in certificate.notes)
+    certificate = replace(certificate, notes=notes)
     if arguments.output is not None:
         write_result(arguments.output, file, values)
     _write(_certify_json(file, optimization, certificate) if arguments.json else str(certificate))

@@ -15,7 +15,7 @@ from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, 
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
 from gtsam_sdp.plot.trajectory import positions
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
-from gtsam_sdp.show.text import percent
+from gtsam_sdp.results.notes import percent
 from tests import problems
 
 mpl.use("Agg")

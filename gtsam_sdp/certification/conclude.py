@@ -17,13 +17,10 @@ from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.progress import Clock
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms
-from gtsam_sdp.show.text import ASSUMED, percent
+from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms, verdict
+from gtsam_sdp.results.notes import Note, NoteKind, Remedy, percent
 from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
-
-ADVICE = "the "
-"""How notes begin that say why a certificate is not better; others state facts about the graph."""
 
 
 def certify_reading(
@@ -101,15 +98,10 @@ def _conclude(
     if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
         bound = NO_BOUND  # no feasible point is below a bound: that one was none
     lower_bound = min(max(float(bound.value), 0.0), cost)
-    gap = cost - lower_bound
-    relative_gap = gap / cost if gap > 0 else 0.0
+    status, gap, relative_gap = verdict(cost, lower_bound, tolerance)
     zero_cost = relative_gap > tolerance and (evidence.is_zero or is_zero(reading, values, tolerance))
     if zero_cost:
-        relative_gap = 0.0
-    if relative_gap <= tolerance:
-        status = CertificateStatus.CERTIFIED
-    else:
-        status = CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE
+        status, gap, relative_gap = verdict(cost, lower_bound, tolerance, is_zero=True)
     scale = max(cost, np.finfo(float).tiny)
     stationarity = min(evidence.decrease, cost) / scale
     if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
@@ -118,15 +110,14 @@ def _conclude(
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
     notes = _notes(reading, stationarity, relative_gap, status, bound.rounding)
     if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
-        notes += (
+        text = (
             f"weights differ by many decades: those above {evidence.cap:.0e} times the usual ones count as that in the "
-            "bound, and what these factors cost beyond it is part of the gap",
+            "bound, and what these factors cost beyond it is part of the gap"
         )
+        notes += (Note(text),)
     if evidence.relaxation_seconds and status is not CertificateStatus.CERTIFIED:
-        notes += (
-            f"{ADVICE}relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "
-            'method="chordal"',
-        )
+        text = f"the relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "
+        notes += (Note(text + Remedy.RELAX.value, NoteKind.ADVICE, Remedy.RELAX),)
     return Certificate(
         status=status,
         cost=cost,
@@ -145,18 +136,18 @@ def _conclude(
     )
 
 
-def _excess_note(excess: float, cost: float, kept: bool) -> tuple[str, ...]:
+def _excess_note(excess: float, cost: float, kept: bool) -> tuple[Note, ...]:
     """What is told of a bound above graph.error."""
     if excess <= SAME_COST * cost:
         return ()
     if not kept:
-        return (
-            "a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug",
-        )
-    return (
+        text = "a bound above the cost was found, which cannot be, and is not used: please report this graph as a bug"
+        return (Note(text),)
+    text = (
         f"the bound is one of the exact cost and above graph.error by {percent(excess / cost)} of it: "
-        "GTSAM rounds its errors here, and the bound is cut at graph.error",
+        "GTSAM rounds its errors here, and the bound is cut at graph.error"
     )
+    return (Note(text),)
 
 
 def _dropped_cost(reading: Reading) -> float:
@@ -200,39 +191,43 @@ def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Value
 
 def _notes(
     reading: Reading, stationarity: float, relative_gap: float, status: CertificateStatus, rounding: float
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
+    """What is to be told of the graph, and of what keeps the values from being certified."""
     notes = []
     if reading.dropped:
-        notes.append(
+        text = (
             f"{len(reading.dropped)} unsupported factor(s) dropped: "
             f"they cost {_dropped_cost(reading):.4g} here and count as 0 in the bound"
         )
+        notes.append(Note(text))
     if reading.fitted:
         at = np.searchsorted(reading.table.index, np.concatenate([group.index for group in reading.fitted]))
         names = [reading.table.name(position) for position in np.sort(at).tolist()]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        notes.append(
-            f"{ASSUMED}the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
+        text = (
+            f"assumed: the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
             "no adapter knows it"
         )
+        notes.append(Note(text, NoteKind.ASSUMPTION))
     if reading.table.parts > 1:
-        notes.append(f"no factor connects the {reading.table.parts} parts that the graph falls into")
+        notes.append(Note(f"no factor connects the {reading.table.parts} parts that the graph falls into"))
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
-        notes.append(f"{count} hard constraint(s): the bound is for values that satisfy them")
+        notes.append(Note(f"{count} hard constraint(s): the bound is for values that satisfy them"))
     if status is CertificateStatus.CERTIFIED:
         return tuple(notes)
     if 0 < reading.cost <= 4 * rounding:
-        notes.append(
-            f"the cost is as small as what rounding takes from a bound here ({rounding:.1g}): nothing can be told"
-        )
+        text = f"the cost is as small as what rounding takes from a bound here ({rounding:.1g}): nothing can be told"
+        notes.append(Note(text, NoteKind.ADVICE))
     elif stationarity > FAR_FROM_OPTIMUM:
-        notes.append("the values are not a local optimum: optimise first, then certify")
+        text = "the values are not a local optimum: optimise first, then certify"
+        notes.append(Note(text, NoteKind.ADVICE, Remedy.OPTIMISE))
     elif status is CertificateStatus.INCONCLUSIVE or relative_gap > max(
         LARGE_GAP, 2 * _dropped_cost(reading) / reading.cost
     ):
-        notes.append(
+        text = (
             "the values may be a local minimum that is not the best, or the relaxation not tight: "
             "try gtsam_sdp.refine, or other starts"
         )
+        notes.append(Note(text, NoteKind.ADVICE, Remedy.REFINE))
     return tuple(notes)

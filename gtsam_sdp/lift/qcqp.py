@@ -25,8 +25,7 @@ from gtsam_sdp.linalg.bounded import (
 )
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.reading.graph import OnUnsupported, read
-from gtsam_sdp.show import html as tables
-from gtsam_sdp.show import text as report
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.values.layout import Layout
 
@@ -39,8 +38,8 @@ class Constraint(NamedTuple):
     b: float
 
 
-@dataclass(frozen=True)
-class Qcqp:
+@dataclass(frozen=True, repr=False)
+class Qcqp(Shown):
     """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation.
 
     Attributes:
@@ -156,15 +155,6 @@ class Qcqp:
         if not len(blocks):
             return 0.0
         return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
-
-    def __str__(self) -> str:
-        return report.qcqp_text(self)
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def _repr_html_(self) -> str:
-        return tables.qcqp_html(self)
 
 
 def _border_rows(coordinates: Coordinates) -> Array:

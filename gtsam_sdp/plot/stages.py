@@ -8,7 +8,7 @@ import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes
-from gtsam_sdp.show.text import percent
+from gtsam_sdp.results.notes import percent
 
 if TYPE_CHECKING:
     from gtsam_sdp.search.ladder import Solution

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes
-from gtsam_sdp.show.text import percent
+from gtsam_sdp.results.notes import percent
 from gtsam_sdp.values.layout import vector_at
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import gtsam
 import numpy as np
@@ -15,11 +14,9 @@ from gtsam_sdp.errors import InvalidGraphError, SuspiciousInputWarning, format_k
 from gtsam_sdp.factors.families import ADAPTERS
 from gtsam_sdp.factors.registry import FactorGroup
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.reading.table import FactorTable
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
 from gtsam_sdp.values.layout import Layout
-
-if TYPE_CHECKING:
-    from gtsam_sdp.reading.graph import FactorTable
 
 
 def check_types(graph: object, values: object) -> None:

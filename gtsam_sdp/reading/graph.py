@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import gtsam
@@ -16,14 +15,12 @@ from gtsam_sdp.errors import (
     Offender,
     UnsupportedFactorError,
     UnsupportedNoiseError,
-    format_factor,
 )
 from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.components import count_parts
 from gtsam_sdp.reading.checks import (
     check_finite_costs,
     check_finite_values,
@@ -32,6 +29,7 @@ from gtsam_sdp.reading.checks import (
     warn_of_unit_noise,
 )
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
+from gtsam_sdp.reading.table import FactorTable
 from gtsam_sdp.reading.values import (
     OTHER,
     Variables,
@@ -57,49 +55,6 @@ class UserFactor:
     type_name: str
     keys: tuple[int, ...]
     term: Term
-
-
-@dataclass(frozen=True)
-class FactorTable:
-    """All live factors in the order of the graph.
-
-    Attributes:
-        index: places in the graph, (f,).
-        types: class names in GTSAM.
-        factors: the GTSAM factors.
-        flat_keys: keys of all factors, one after another.
-        starts: where each factor's keys start in `flat_keys`, (f + 1,).
-    """
-
-    index: Array
-    types: Sequence[str]
-    factors: Sequence[Any]
-    flat_keys: Array
-    starts: Array
-
-    def keys(self, position: int) -> tuple[int, ...]:
-        """Keys of the factor at a position in the table."""
-        return tuple(self.flat_keys[self.starts[position] : self.starts[position + 1]].tolist())
-
-    def key_table(self, positions: Sequence[int]) -> Array:
-        """Keys of factors with equally many, (m, s)."""
-        starts = self.starts[list(positions)]
-        size = int(self.starts[positions[0] + 1]) - int(starts[0])
-        return self.flat_keys[starts[:, None] + np.arange(size)]
-
-    @cached_property
-    def distinct_keys(self) -> Array:
-        """Every key once, in increasing order, (v,)."""
-        return np.unique(self.flat_keys)
-
-    @cached_property
-    def parts(self) -> int:
-        """Number of parts of the graph that no factor connects."""
-        return count_parts(self.flat_keys, self.starts)
-
-    def name(self, position: int) -> str:
-        """`factor 12 (BetweenFactorPose3 on x3, x4)`."""
-        return format_factor(int(self.index[position]), self.types[position], self.keys(position))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gtsam
 import numpy as np
@@ -14,10 +14,8 @@ from gtsam_sdp.errors import InvalidGraphError, Offender, format_key
 from gtsam_sdp.factors.registry import Adapter
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.checks import some_keys
+from gtsam_sdp.reading.table import FactorTable
 from gtsam_sdp.values.layout import KINDS, common_dimension, vector_at
-
-if TYPE_CHECKING:
-    from gtsam_sdp.reading.graph import FactorTable
 
 OTHER = "other"
 """Kind of values of types that are not supported, as biases and cameras: only factors without a term may hold them."""

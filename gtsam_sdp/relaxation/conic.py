@@ -11,21 +11,19 @@ of their own. See docs/maths.md, section 5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.svec import svec, svec_place, svec_starts, svec_weights, upper_entries
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
 from gtsam_sdp.relaxation.forms import Forms, Slopes
 from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup
+from gtsam_sdp.relaxation.problem import CliqueProblem, SlopeVariables
 from gtsam_sdp.relaxation.tree import CliqueTree
 from gtsam_sdp.terms.distances import DistanceTerms
-from gtsam_sdp.terms.terms import Terms
 
 _SOFTEST = 1e-4
 """Stiffness, relative to the median of the costs' diagonals, below which a coordinate is not balanced any further."""
@@ -38,68 +36,8 @@ _FREE = 1e-9
 """Share of the stiffest coordinate of a clique below which a coordinate counts as free."""
 
 
-_STEEPEST = 1e-9
-"""Smallest delta^ / delta: a tangent is not taken farther away than this."""
-
 _FINEST = 1e-7
 """Smallest unit in which delta^ / delta - 1 is counted."""
-
-
-class SlopeVariables(NamedTuple):
-    """Variables p, s of terms of distances of one batch, in a unit u: [[1 + u p, p], [p, s]] >= 0.
-
-    u p = delta^ / delta - 1, and delta / delta^ - 1 is then at most -u p + u^2 s. With u as large as the relative
-    residuals, p and s are of size 1 however little noise there is; without a unit the solver would know a small p to
-    its absolute accuracy only.
-
-    Attributes:
-        batch: place among the lift's terms.
-        members: places in the batch, (g,).
-        columns: their variables p and s, (g, 2).
-        unit: u.
-    """
-
-    batch: int
-    members: Array
-    columns: Array
-    unit: float
-
-
-@dataclass(frozen=True)
-class CliqueProblem(ConicProblem):
-    """The conic problem of a lift on a clique tree, and what its variables and blocks stand for.
-
-    Attributes:
-        weights: rows of A and c were multiplied by these, to balance soft and stiff cliques; so are multipliers of the
-            cones before they are those of the cliques.
-        tree: the cliques.
-        coordinates: of the cliques.
-        groups: multipliers of the lift.
-        columns: variables of each group, (members, parameters).
-        slopes: where terms of distances touch is a variable too.
-    """
-
-    weights: Array
-    tree: CliqueTree
-    coordinates: Sequence[CliqueCoordinates]
-    groups: Sequence[MultiplierGroup]
-    columns: Sequence[Array]
-    slopes: Sequence[SlopeVariables] = ()
-
-    def parameters(self, y: Array, group: int) -> Array:
-        """Multipliers of a group in the unit of the cost, (members, parameters)."""
-        return y[self.columns[group]] / self.scale
-
-    def touching(self, terms: Sequence[Terms], y: Array, less: float = 0.0) -> Sequence[Terms]:
-        """The lift's terms as tangents where y says; delta^ / delta is made smaller by a share `less`."""
-        terms = list(terms)
-        for own in self.slopes:
-            distances = terms[own.batch].distances
-            assert distances is not None
-            points = distances.point.copy()
-            points[own.members] /= np.maximum((1 + own.unit * y[own.columns[:, 0]]) * (1 - less), _STEEPEST)
-            terms[own.batch] = terms[own.batch].touching(points)
-        return terms
 
 
 def build_conic(lift: Lift, tree: CliqueTree, *, tighten: bool = True) -> CliqueProblem:

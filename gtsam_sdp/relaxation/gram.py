@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -30,13 +29,11 @@ from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates, Coordinat
 from gtsam_sdp.relaxation.forms import Forms, variable_groups
 from gtsam_sdp.relaxation.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
 from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_factor, best_touching, projected
+from gtsam_sdp.relaxation.problem import CliqueProblem
 from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.terms.terms import Terms, convex
 from gtsam_sdp.tolerances import POLISH_DECREASE
-
-if TYPE_CHECKING:
-    from gtsam_sdp.relaxation.conic import CliqueProblem
 
 _ORTHOGONALITY, _PAIRS = 0, 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,36 +13,13 @@ from gtsam_sdp.proof.bound import VerifiedBound
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
 from gtsam_sdp.relaxation.forms import Forms
-from gtsam_sdp.relaxation.hull import MatrixEntries
+from gtsam_sdp.relaxation.problem import CliqueProblem, MultiplierGroup
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.values.layout import Layout
 
-if TYPE_CHECKING:
-    from gtsam_sdp.relaxation.conic import CliqueProblem
-
-
 _FARTHER = 10.0 ** np.arange(-12, -2)
 """Shares by which tangents of distances are tried to touch farther away, the first that improves the bound no more."""
-
-
-@dataclass(frozen=True)
-class MultiplierGroup:
-    """Variables of the dual that act on a few rows of one clique each: S_c loses sum_p y_p M_p.
-
-    Attributes:
-        cliques: the clique of each member, (g,).
-        rows: the real rows that the matrices M_p act on, (g, k).
-        entries: of the M_p, in places of `rows`, upper triangle.
-        objective: coefficients in the dual's objective, (p,).
-        cone: side of the positive semidefinite matrix whose upper triangle the parameters are; 0 if they are free.
-    """
-
-    cliques: Array
-    rows: Array
-    entries: MatrixEntries
-    objective: Array
-    cone: int = 0
 
 
 @dataclass(frozen=True)

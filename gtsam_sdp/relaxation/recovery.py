@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.svec import smat
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
-
-if TYPE_CHECKING:
-    from gtsam_sdp.relaxation.conic import CliqueProblem
-    from gtsam_sdp.relaxation.lift import Lift
+from gtsam_sdp.relaxation.lift import Lift
+from gtsam_sdp.relaxation.problem import CliqueProblem
 
 
 def clique_matrices(problem: CliqueProblem, z: Array) -> list[Array]:

@@ -21,7 +21,7 @@ from gtsam_sdp.relaxation.recovery import clique_matrices
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, is_better_than_gram
 from gtsam_sdp.results.sdp_solution import SdpSolution
-from gtsam_sdp.show import html as tables
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
 
@@ -80,8 +80,8 @@ def _machine_bytes() -> float:
         return 16e9
 
 
-@dataclass(frozen=True)
-class Relaxation:
+@dataclass(frozen=True, repr=False)
+class Relaxation(Shown):
     """The semidefinite relaxation of a graph on the cliques of its Bayes tree.
 
     Attributes:
@@ -152,16 +152,6 @@ class Relaxation:
             largest_clique=int(self.tree.sizes.max(initial=0)),
             largest_cone=int(sides.max(initial=0)),
         )
-
-    def __str__(self) -> str:
-        name = "Gram" if isinstance(self.lift, GramLift) else "vector"
-        extra = "tightened" if self.tighten else "plain"
-        return f"Relaxation: {name} lift, {extra}, {self.lift.size} rows\n  {self.tree}\n  {self.predicted_cost}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.relaxation_html(self)
 
     def monolithic(self) -> Relaxation:
         """The same relaxation on one clique of all variables: without decomposition, as a reference."""

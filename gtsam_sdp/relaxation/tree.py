@@ -18,13 +18,10 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.show import html as tables
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.values.layout import Layout
 
 OrderingChoice = Literal["auto", "metis", "colamd"] | gtsam.Ordering
-
-_SIZE_STEPS = (3, 5, 8, 15, 30, 60)
-"""Sizes of cliques that the summary counts apart."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Clique:
         return self.frontals + self.separator
 
 
-@dataclass(frozen=True)
-class CliqueTree:
+@dataclass(frozen=True, repr=False)
+class CliqueTree(Shown):
     """Cliques of the eliminated graph, parents before children; a forest if the graph has several components.
 
     Attributes:
@@ -153,21 +150,6 @@ class CliqueTree:
                 assert set(clique.separator) <= set(self.cliques[clique.parent].members), "separator not in the parent"
             else:
                 assert not clique.separator, "a root with a separator"
-
-    def __str__(self) -> str:
-        roots = sum(c.parent < 0 for c in self.cliques)
-        ends = np.array([0, *_SIZE_STEPS, max(_SIZE_STEPS[-1] + 1, self.sizes.max(initial=0))])
-        counts = np.histogram(self.sizes, bins=ends + 0.5)[0]
-        parts = [f"{n} of {low + 1} to {high}" for n, low, high in zip(counts, ends[:-1], ends[1:], strict=True) if n]
-        return (
-            f"CliqueTree: {len(self.cliques)} cliques, {roots} root(s), depth {self.depth}, "
-            f"largest {self.sizes.max(initial=0)} variables\n  cliques by variables: {', '.join(parts)}"
-        )
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.tree_html(self)
 
 
 def _ordering(

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import gtsam
 import numpy as np
@@ -30,17 +29,14 @@ from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
 from gtsam_sdp.relaxation.forms import variable_groups
 from gtsam_sdp.relaxation.hull import MatrixEntries
 from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_touching, projected
+from gtsam_sdp.relaxation.problem import CliqueProblem
 from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
-from gtsam_sdp.show import html as tables
-from gtsam_sdp.show import text as report
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 from gtsam_sdp.values.layout import Layout
-
-if TYPE_CHECKING:
-    from gtsam_sdp.relaxation.conic import CliqueProblem
 
 _SCALE, _ROTATIONS = 0, 1
 _SUMMANDS_OF_CONSTRAINTS = 24
@@ -50,8 +46,8 @@ _ROUNDOFFS_OF_PRODUCTS = 80
 """Roundoffs of E^T M E with M of up to 24 rows, and of the sums before it."""
 
 
-@dataclass(frozen=True)
-class VectorQcqp:
+@dataclass(frozen=True, repr=False)
+class VectorQcqp(Shown):
     """min y^T Q y + constant subject to quadratic constraints on y = [entries; h].
 
     Attributes:
@@ -96,15 +92,6 @@ class VectorQcqp:
     def constraint_count(self) -> int:
         """How many constraints there are."""
         return len(self.constraints)
-
-    def __str__(self) -> str:
-        return report.qcqp_text(self)
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def _repr_html_(self) -> str:
-        return tables.qcqp_html(self)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from gtsam_sdp.errors import format_key
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.show import html as tables
-from gtsam_sdp.show import text as report
+from gtsam_sdp.results.notes import Note, NoteKind
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Exactness
 
 
@@ -30,8 +30,8 @@ class CertificateStatus(Enum):
     """Nothing better than the trivial bound 0 is proven."""
 
 
-@dataclass(frozen=True)
-class FactorTerm:
+@dataclass(frozen=True, repr=False)
+class FactorTerm(Shown):
     """One factor in the bound: its place in the graph, its cost, and how much its term lies below that."""
 
     index: int
@@ -46,12 +46,6 @@ class FactorTerm:
         """The keys by name: `x12` for a symbol, the plain number otherwise."""
         return tuple(format_key(key) for key in self.keys)
 
-    def __str__(self) -> str:
-        return report.term_text(self)
-
-    def __repr__(self) -> str:
-        return f"<FactorTerm: {self}>"
-
     def to_dict(self) -> dict[str, Any]:
         """The term as plain types: keys as numbers, which some readers of JSON round above 2^53, and by name."""
         return {
@@ -65,8 +59,8 @@ class FactorTerm:
         }
 
 
-@dataclass(frozen=True)
-class FactorTerms:
+@dataclass(frozen=True, repr=False)
+class FactorTerms(Shown):
     """The terms of all factors: iterate or index for `FactorTerm`s, or use the arrays.
 
     Attributes:
@@ -98,15 +92,6 @@ class FactorTerms:
     def __iter__(self) -> Iterator[FactorTerm]:
         return (self[place] for place in range(len(self)))
 
-    def __str__(self) -> str:
-        return report.terms_text(self)
-
-    def __repr__(self) -> str:
-        return f"<FactorTerms: {report.counts_text(self)}>"
-
-    def _repr_html_(self) -> str:
-        return tables.factor_terms_html(self)
-
     def largest(self, count: int = 5) -> list[FactorTerm]:
         """The factors that contribute most to the gap."""
         return [self[i] for i in np.argsort(-self.contribution, kind="stable")[:count].tolist()]
@@ -121,8 +106,8 @@ class FactorTerms:
         return dict(Counter(self.types).most_common())
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """A verified lower bound of the cost, and what it says about the values.
 
     `bool(certificate)` is True if it is CERTIFIED. `print(certificate)` shows a report.
@@ -143,7 +128,7 @@ class Certificate:
         rounding: part of the gap that was given away to floating-point errors.
         terms: every factor's part in the bound.
         timings: seconds of each step.
-        notes: remarks for the user.
+        notes: remarks for the user, with their `kind` and `remedy`.
         zero_cost: the values are CERTIFIED because their cost is zero to the digits of the data: every residual is
             below 1e-5 of what was measured.
     """
@@ -160,7 +145,7 @@ class Certificate:
     rounding: float
     terms: FactorTerms
     timings: Mapping[str, float]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     zero_cost: bool = False
 
     def __bool__(self) -> bool:
@@ -169,16 +154,7 @@ class Certificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The notes about what the bound rests on and no evaluation can prove; none where all factors have adapters."""
-        return tuple(note for note in self.notes if note.startswith(report.ASSUMED))
-
-    def __str__(self) -> str:
-        return report.certificate_text(self)
-
-    def __repr__(self) -> str:
-        return f"<Certificate {report.headline(self)}>"
-
-    def _repr_html_(self) -> str:
-        return tables.certificate_html(self)
+        return tuple(note for note in self.notes if note.kind is NoteKind.ASSUMPTION)
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain types: numbers, the largest contributions, counts, timings and notes.
@@ -208,6 +184,24 @@ class Certificate:
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def verdict(
+    cost: float, lower_bound: float, tolerance: float, *, is_zero: bool = False
+) -> tuple[CertificateStatus, float, float]:
+    """Status, gap and relative gap of a verified bound that is neither negative nor above the cost.
+
+    Args:
+        cost: graph.error(values).
+        lower_bound: verified.
+        tolerance: largest relative gap that counts as CERTIFIED.
+        is_zero: the cost is zero to the digits of the data, where the bound does not say so.
+    """
+    gap = cost - lower_bound
+    relative_gap = gap / cost if gap > 0 and not is_zero else 0.0
+    if relative_gap <= tolerance:
+        return CertificateStatus.CERTIFIED, gap, relative_gap
+    return CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE, gap, relative_gap
 
 
 def finite_or_none(number: float) -> float | None:

@@ -11,12 +11,12 @@ import numpy as np
 from gtsam_sdp.backends.base import SolverStatus
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.proof.bound import VerifiedBound
-from gtsam_sdp.show import html as tables
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.values.layout import Layout
 
 
-@dataclass(frozen=True)
-class SdpSolution:
+@dataclass(frozen=True, repr=False)
+class SdpSolution(Shown):
     """Solution of the clique-decomposed relaxation.
 
     Attributes:
@@ -76,15 +76,3 @@ class SdpSolution:
     def recover(self) -> gtsam.Values:
         """Values nearest to the relaxation's solution; optimise the graph from them."""
         return self.layout.unlift(self.Y)
-
-    def __str__(self) -> str:
-        return (
-            f"SdpSolution: {self.summary}, after {self.iterations} iterations\n"
-            f"  verified bound {self.lower_bound:.10g} (the solver's own objective {self.objective:.4g}, not a bound)\n"
-            f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self.timings.items())}"
-        )
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.sdp_solution_html(self)

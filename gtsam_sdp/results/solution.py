@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import gtsam
 
-from gtsam_sdp.certification.conclude import ADVICE
 from gtsam_sdp.proof.bound import VerifiedBound
-from gtsam_sdp.results.certificate import Certificate, CertificateStatus, finite_or_none
+from gtsam_sdp.results.certificate import Certificate, finite_or_none, verdict
+from gtsam_sdp.results.notes import NoteKind
 from gtsam_sdp.results.sdp_solution import SdpSolution
-from gtsam_sdp.show import html as tables
-from gtsam_sdp.show import text as report
+from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Exactness
 
 
@@ -48,8 +46,8 @@ class Stage:
         }
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Shown):
     """The best values that were found, and what is proven about them.
 
     Attributes:
@@ -96,21 +94,6 @@ class Solution:
             )
         return "the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
 
-    def __str__(self) -> str:
-        found = [self.method, report.gain_text(self)]
-        lines = [str(self.certificate), f"  found by      {', '.join(filter(None, found))}"]
-        for stage in self.stages:
-            cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
-            bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
-            lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
-        lines += [f"  {self.advice}"] if self.advice else []
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.solution_html(self)
-
     def to_dict(self) -> dict[str, Any]:
         """The certificate, how the values were found, and the stages, as plain types.
 
@@ -156,12 +139,10 @@ def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
     if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
         return certificate
     lower_bound = min(proof.lower_bound, certificate.cost)
-    gap = certificate.cost - lower_bound
-    relative_gap = gap / certificate.cost
-    certified = relative_gap <= certificate.tolerance
+    status, gap, relative_gap = verdict(certificate.cost, lower_bound, certificate.tolerance)
     return replace(
         certificate,
-        status=CertificateStatus.CERTIFIED if certified else CertificateStatus.BOUNDED,
+        status=status,
         lower_bound=lower_bound,
         gap=gap,
         relative_gap=relative_gap,
@@ -169,5 +150,5 @@ def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
         shift=proof.shift,
         rounding=proof.rounding,
         timings=proof.timings,
-        notes=tuple(note for note in certificate.notes if not note.startswith(ADVICE)),
+        notes=tuple(note for note in certificate.notes if note.kind is not NoteKind.ADVICE),
     )

@@ -31,6 +31,7 @@ from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relaxation.relaxation import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.relaxation.tree import OrderingChoice, check_ordering
 from gtsam_sdp.results.certificate import Certificate
+from gtsam_sdp.results.notes import Note, NoteKind, Remedy
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Proof, Solution, Stage, with_bound
 from gtsam_sdp.search.budget import Budget
@@ -265,16 +266,17 @@ class Search:
         dropped = terms.cost[terms.exactness == Exactness.DROPPED].sum()
         return not self.best and bool(dropped > _MOST * self.best.cost)
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self) -> tuple[Note, ...]:
         """Those of the best certificate, less advice that was followed, and what became of it."""
-        notes = [note for note in self.best.notes if "gtsam_sdp.refine" not in note and "optimise first" not in note]
+        notes = [note for note in self.best.notes if note.remedy not in (Remedy.REFINE, Remedy.OPTIMISE)]
         if self.far_from_optimum:
             ended = "the time ended before the optimizer" if self.budget.remaining <= 0 else "no step led to one"
-            notes.append(f"the values are not a local optimum: {ended}")
+            notes.append(Note(f"the values are not a local optimum: {ended}", NoteKind.ADVICE))
         elif math.isnan(self.best.stationarity) and not self.best:
-            notes.append("the time ended before it was known whether the values are a local optimum")
+            text = "the time ended before it was known whether the values are a local optimum"
+            notes.append(Note(text, NoteKind.ADVICE))
         if self._is_in_vain:
-            notes.append(f"the dropped factors make up most of the cost: {_IN_VAIN}")
+            notes.append(Note(f"the dropped factors make up most of the cost: {_IN_VAIN}", NoteKind.ADVICE))
         return tuple(notes)
 
     def _starts(self, initial: gtsam.Values | None) -> Sequence[Callable[[], None]]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.relaxation.gram import GramLift
+from gtsam_sdp.relaxation.relaxation import Relaxation
+from gtsam_sdp.relaxation.tree import CliqueTree
+from gtsam_sdp.relaxation.vector import VectorQcqp
+from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
+from gtsam_sdp.results.notes import NoteKind, percent
+from gtsam_sdp.results.sdp_solution import SdpSolution
+from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.show import text as report
-
-if TYPE_CHECKING:
-    from gtsam_sdp.lift.qcqp import Qcqp
-    from gtsam_sdp.relaxation.relaxation import Relaxation
-    from gtsam_sdp.relaxation.tree import CliqueTree
-    from gtsam_sdp.relaxation.vector import VectorQcqp
-    from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
-    from gtsam_sdp.results.sdp_solution import SdpSolution
-    from gtsam_sdp.search.ladder import Solution
 
 _MEANING = {
     "EXACT": "equal to the factor's cost everywhere",
@@ -37,12 +36,10 @@ _LEFT = " style='text-align:left'"
 
 def certificate_html(certificate: Certificate) -> str:
     """The verdict, its numbers, the factors that limit the gap, and the next step."""
-    from gtsam_sdp.certification.conclude import ADVICE
-
-    parts = [_headline(certificate), _facts(_split(report.certificate_rows(certificate)))]
+    parts = [_headline(certificate), _facts(report.certificate_rows(certificate))]
     parts += _limits(certificate)
     parts += [_line("note", note) for note in certificate.notes]
-    if not certificate and not any(note.startswith(ADVICE) for note in certificate.notes):
+    if not certificate and not any(note.kind is NoteKind.ADVICE for note in certificate.notes):
         parts.append(_line("next", _MISSING if "DROPPED" in certificate.terms.counts() else _REFINE))
     return _frame(parts)
 
@@ -50,7 +47,7 @@ def certificate_html(certificate: Certificate) -> str:
 def solution_html(solution: Solution) -> str:
     """The verdict, how the values were found, the steps, and the next one."""
     certificate = solution.certificate
-    rows = [*_split(report.certificate_rows(certificate)), ("found by", solution.method, report.gain_text(solution))]
+    rows = [*report.certificate_rows(certificate), ("found by", solution.method, report.gain_text(solution))]
     stages = [
         (stage.name, f"{stage.seconds:.2f}", _finite(stage.cost), _finite(stage.lower_bound), stage.note)
         for stage in solution.stages
@@ -74,8 +71,6 @@ def factor_terms_html(terms: FactorTerms) -> str:
 
 def relaxation_html(relaxation: Relaxation) -> str:
     """What the relaxation is made of, what it will cost, and the next step."""
-    from gtsam_sdp.relaxation.gram import GramLift
-
     cost, tree = relaxation.predicted_cost, relaxation.tree
     is_gram = isinstance(relaxation.lift, GramLift)
     rows = [
@@ -100,7 +95,7 @@ def sdp_solution_html(solution: SdpSolution) -> str:
     weakest = f"smallest eigenvalue ratio {ratios.min():.2g}" if len(ratios) else ""
     tight = int(np.count_nonzero(ratios > 1e5))
     lost = (solution.objective - solution.lower_bound) / abs(solution.objective or 1.0)
-    excess = f": {report.percent(lost)} more than can be proven" if lost > _LOST else ""
+    excess = f": {percent(lost)} more than can be proven" if lost > _LOST else ""
     rows = [
         ("verified bound", f"{solution.lower_bound:.10g}", report.proof(solution.lower_bound)),
         ("the solver says", f"{solution.objective:.10g}", f"{solution.message}, not verified{excess}"),
@@ -193,13 +188,7 @@ def _line(name: str, text: str) -> str:
     return f"<div>{html.escape(name)}: {html.escape(text)}</div>"
 
 
-def _split(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Rows of a text report with the number, and what it is, apart."""
-    parts = [(name, text.partition("   ")) for name, text in rows]
-    return [(name, number, remark) for name, (number, _, remark) in parts]
-
-
-def _facts(rows: Iterable[tuple[str, str, str]]) -> str:
+def _facts(rows: Iterable[report.Row]) -> str:
     """A table with a name at the head of each row."""
     body = "".join(
         f"<tr><th{_LEFT}>{html.escape(name)}</th><td{_LEFT}>{html.escape(number)}</td>"

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
 import numpy as np
 
 from gtsam_sdp.errors import format_factor
+from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.relaxation.gram import GramLift
+from gtsam_sdp.relaxation.relaxation import Relaxation
+from gtsam_sdp.relaxation.tree import CliqueTree
+from gtsam_sdp.relaxation.vector import VectorQcqp
+from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
+from gtsam_sdp.results.notes import percent
+from gtsam_sdp.results.sdp_solution import SdpSolution
+from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.tolerances import SAME_COST
 
-if TYPE_CHECKING:
-    from gtsam_sdp.lift.qcqp import Qcqp
-    from gtsam_sdp.relaxation.vector import VectorQcqp
-    from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
-    from gtsam_sdp.results.solution import Solution
-
-
-ASSUMED = "assumed: "
-"""How notes begin that say what a bound rests on and no evaluation can prove."""
-
-
-def percent(share: float) -> str:
-    """A relative gap as a percentage that keeps its leading digits: `0.0016%`, `1.6e-06%`."""
-    if share == 0:
-        return "0%"
-    value = 100 * share
-    return f"{value:.2g}%" if value < 1e-4 else f"{float(f'{value:.2g}'):g}%"
+Row = tuple[str, str, str]
+"""A row of a report: its name, a number, and what it is."""
 
 
 def headline(certificate: Certificate) -> str:
@@ -49,25 +43,25 @@ def proof(bound: float) -> str:
     return "proven for all values" if bound > 0 else "trivial"
 
 
-def _share(certificate: Certificate) -> str:
+def _part(certificate: Certificate) -> str:
     if certificate.zero_cost:
         return "the cost is zero to the digits of the data"
     return f"{percent(certificate.relative_gap)} of the cost"
 
 
-def certificate_rows(certificate: Certificate) -> list[tuple[str, str]]:
-    """Names and texts of the report's rows; three spaces stand between a number and what it is."""
+def certificate_rows(certificate: Certificate) -> list[Row]:
+    """The rows of a certificate's report."""
     stationarity = certificate.stationarity
     condition = ", under the assumption below" if certificate.assumptions and certificate.lower_bound > 0 else ""
     rows = [
-        ("cost", f"{certificate.cost:.10g}   graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}   {proof(certificate.lower_bound)}{condition}"),
-        ("gap", f"{certificate.gap:.3g}   {_share(certificate)}"),
-        ("terms", counts_text(certificate.terms)),
+        ("cost", f"{certificate.cost:.10g}", "graph.error(values)"),
+        ("lower bound", f"{certificate.lower_bound:.10g}", f"{proof(certificate.lower_bound)}{condition}"),
+        ("gap", f"{certificate.gap:.3g}", _part(certificate)),
+        ("terms", counts_text(certificate.terms), ""),
     ]
     if np.isfinite(stationarity):
-        rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}"))
-    rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms"))
+        rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}", ""))
+    rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms", ""))
     return rows
 
 
@@ -136,10 +130,58 @@ def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int]:
 def certificate_text(certificate: Certificate) -> str:
     """The report that `print(certificate)` shows."""
     lines = [headline(certificate)]
-    lines += [f"  {name:<13} {text}" for name, text in certificate_rows(certificate)]
+    lines += [f"  {name:<13} {number}   {what}".rstrip() for name, number, what in certificate_rows(certificate)]
     limits = limiting_factors(certificate)
     if limits and not certificate:
         lines.append("  largest contributions to the gap:")
         lines += [f"    {_contribution_text(t)}" for t in limits]
     lines += [f"  note: {note}" for note in certificate.notes]
     return "\n".join(lines)
+
+
+def solution_text(solution: Solution) -> str:
+    """The report that `print(solution)` shows: the certificate's, and the steps."""
+    found = [solution.method, gain_text(solution)]
+    lines = [certificate_text(solution.certificate), f"  found by      {', '.join(filter(None, found))}"]
+    for stage in solution.stages:
+        cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
+        bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
+        lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
+    lines += [f"  {solution.advice}"] if solution.advice else []
+    return "\n".join(lines)
+
+
+def sdp_solution_text(solution: SdpSolution) -> str:
+    """What `print` shows of a solved relaxation."""
+    return (
+        f"SdpSolution: {solution.summary}, after {solution.iterations} iterations\n"
+        f"  verified bound {solution.lower_bound:.10g} "
+        f"(the solver's own objective {solution.objective:.4g}, not a bound)\n"
+        f"  {', '.join(f'{name} {seconds:.2f} s' for name, seconds in solution.timings.items())}"
+    )
+
+
+def relaxation_text(relaxation: Relaxation) -> str:
+    """What `print` shows of a relaxation."""
+    name = "Gram" if isinstance(relaxation.lift, GramLift) else "vector"
+    extra = "tightened" if relaxation.tighten else "plain"
+    return (
+        f"Relaxation: {name} lift, {extra}, {relaxation.lift.size} rows\n"
+        f"  {tree_text(relaxation.tree)}\n  {relaxation.predicted_cost}"
+    )
+
+
+_SIZE_STEPS = (3, 5, 8, 15, 30, 60)
+"""Sizes of cliques that the summary counts apart."""
+
+
+def tree_text(tree: CliqueTree) -> str:
+    """What `print` shows of a clique tree: how many cliques of which size."""
+    roots = sum(c.parent < 0 for c in tree.cliques)
+    ends = np.array([0, *_SIZE_STEPS, max(_SIZE_STEPS[-1] + 1, tree.sizes.max(initial=0))])
+    counts = np.histogram(tree.sizes, bins=ends + 0.5)[0]
+    parts = [f"{n} of {low + 1} to {high}" for n, low, high in zip(counts, ends[:-1], ends[1:], strict=True) if n]
+    return (
+        f"CliqueTree: {len(tree.cliques)} cliques, {roots} root(s), depth {tree.depth}, "
+        f"largest {tree.sizes.max(initial=0)} variables\n  cliques by variables: {', '.join(parts)}"
+    )

@@ -1,0 +1,37 @@
+"""How results are shown: renderers are registered for their types, so that no result knows how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Renderers:
+    """What `print`, the prompt and Jupyter show of a type."""
+
+    text: Callable[[Any], str]
+    brief: Callable[[Any], str]
+    html: Callable[[Any], str]
+
+
+_RENDERERS: dict[type, Renderers] = {}
+
+
+def show_with(kind: type, text: Callable[[Any], str], brief: Callable[[Any], str], html: Callable[[Any], str]) -> None:
+    """Registers the renderers of a type."""
+    _RENDERERS[kind] = Renderers(text, brief, html)
+
+
+class Shown:
+    """A result that its type's renderers show."""
+
+    def __str__(self) -> str:
+        return _RENDERERS[type(self)].text(self)
+
+    def __repr__(self) -> str:
+        return _RENDERERS[type(self)].brief(self)
+
+    def _repr_html_(self) -> str:
+        return _RENDERERS[type(self)].html(self)
