@@ -13,7 +13,11 @@ import pytest
 from gtsam_sdp.factors import registry
 
 _ROOT = Path(__file__).parent.parent
-_DOCUMENTS = [name for name in ("README.md", "docs/own-factors.md", "docs/own-backend.md", "docs/maths/index.md") if (_ROOT / name).exists()]
+_DOCUMENTS = [
+    name
+    for name in ("README.md", "docs/own-factors.md", "docs/own-backend.md", "docs/maths/index.md")
+    if (_ROOT / name).exists()
+]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _MACHINE_DEPENDENT = (
