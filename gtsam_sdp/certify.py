@@ -29,7 +29,7 @@ def certify(
 
     Every factor's cost is replaced by a quadratic function of rotations and translations that is never above it
     and touches it at `values`. Multipliers at that point turn the sum into a lower bound for all values, if a matrix
-    is positive semidefinite, which is proven in floating point (docs/maths.md).
+    is positive semidefinite, which is proven in floating point (docs/maths/).
 
     Args:
         graph: the graph that was optimised; it is not changed.

@@ -13,7 +13,11 @@ import pytest
 from gtsam_sdp.factors import registry
 
 _ROOT = Path(__file__).parent.parent
-_DOCUMENTS = [name for name in ("README.md", "docs/own-factors.md", "docs/own-backend.md") if (_ROOT / name).exists()]
+_DOCUMENTS = [
+    name
+    for name in ("README.md", "docs/own-factors.md", "docs/own-backend.md", "docs/maths/index.md")
+    if (_ROOT / name).exists()
+]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _MACHINE_DEPENDENT = (
@@ -87,8 +91,10 @@ def test_comparison_ignores_only_what_depends_on_the_machine(shown: str, printed
 
 
 def test_section_numbers_of_docstrings_exist() -> None:
-    headings = re.findall(r"^#+ (\d(?:\.\d)?)", (_ROOT / "docs" / "maths.md").read_text(), re.MULTILINE)
+    pages = "".join(path.read_text() for path in sorted((_ROOT / "docs" / "maths").glob("*.md")))
+    headings = re.findall(r"^#+ (\d(?:\.\d)?)", pages, re.MULTILINE)
+    assert len(headings) == len(set(headings))
     sources = "".join(path.read_text() for path in (_ROOT / "gtsam_sdp").rglob("*.py"))
-    referred = set(re.findall(r"(?:sections? |maths\.md,? )(\d(?:\.\d)?)\b", sources))
+    referred = set(re.findall(r"(?:sections? |docs/maths/,? )(\d(?:\.\d)?)\b", sources))
     assert len(referred) > 3
     assert referred <= set(headings)

@@ -28,8 +28,9 @@ def test_site_builds_strictly(tmp_path: Path) -> None:
 
 def test_every_page_is_in_the_menu() -> None:
     menu = (_ROOT / "docs" / "site" / "mkdocs.yml").read_text()
-    for page in (_ROOT / "docs").glob("*.md"):
-        assert f" {page.name}\n" in menu, f"{page.name} is missing in docs/site/mkdocs.yml"
+    for page in (_ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(_ROOT / "docs").as_posix()
+        assert f" {name}\n" in menu, f"{name} is missing in docs/site/mkdocs.yml"
 
 
 def test_names_in_lists_exist() -> None:

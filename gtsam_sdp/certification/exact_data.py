@@ -1,7 +1,7 @@
 """Whether a cost is zero to the digits of the data: measurements that agree but for how they were written down.
 
 Residuals are compared with what they were measured against, factor by factor and without weights, so that neither a
-stiff factor nor a long arm makes another one's cost look like rounding (docs/maths.md, section 3.9).
+stiff factor nor a long arm makes another one's cost look like rounding (docs/maths/, section 3.9).
 """
 
 from __future__ import annotations

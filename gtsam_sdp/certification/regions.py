@@ -3,7 +3,7 @@
 A first bound, of tangents that hold everywhere, leaves a gap; its curvature says how far away values within that gap
 can be. In this ball terms with the curvature of the range itself are below its cost; they prove a better bound, on it a
 smaller ball follows, and so on. Nothing is assumed: values outside the ball cost more than those given. See
-docs/maths.md, section 5.8.
+docs/maths/, section 5.8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same graph with less weight on what is very stiff: a bound of it is a bound of the graph (docs/maths.md, 3.7).
+"""The same graph with less weight on what is very stiff: a bound of it is a bound of the graph (docs/maths/, 3.7).
 
 Where weights differ by many decades the rounding of the large ones swallows what the small ones prove. A factor with
 less weight never costs more, and at an optimum a stiff factor costs next to nothing at any large weight.

@@ -1,4 +1,4 @@
-"""Residual vectors with noise that differs along the axes of a frame (docs/maths.md, section 2.2)."""
+"""Residual vectors with noise that differs along the axes of a frame (docs/maths/, section 2.2)."""
 
 from __future__ import annotations
 

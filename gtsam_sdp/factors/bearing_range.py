@@ -1,4 +1,4 @@
-"""Landmarks seen by bearing and range: BearingRangeFactor* (docs/maths.md, section 2.6).
+"""Landmarks seen by bearing and range: BearingRangeFactor* (docs/maths/, section 2.6).
 
 With q = R_i^T (l - t_i), the landmark in the body frame, the cost depends on the distance d = |q| and on the angle of
 q to the measured direction. Linear in the lifted matrix are |q|^2 and q itself: the term is the widest paraboloid

@@ -1,4 +1,4 @@
-"""Terms of factors whose error was found to be linear in rotations and positions (docs/maths.md, section 2.7)."""
+"""Terms of factors whose error was found to be linear in rotations and positions (docs/maths/, section 2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minorants of log-map errors on SE(d) for any Gaussian noise (docs/maths.md, section 2.5).
+"""Minorants of log-map errors on SE(d) for any Gaussian noise (docs/maths/, section 2.5).
 
 All formulas are for the relative quantities E = R~^T R_i^T R_j and e = R~^T (R_i^T p - t~), p = t_j - t_i, which
 are linear in the lifted matrix. Rotations are (m, rows, rows) and vectors (m, rows) in the sense of `Space`: one
@@ -38,7 +38,7 @@ _NEGLIGIBLE_LOSS = 1e-8
 
 
 def _curvature_table() -> tuple[Array, Array]:
-    """k(theta) of docs/maths.md 2.5 on a grid over [0, pi]; the first node holds the limit 1/6."""
+    """k(theta) of docs/maths/ 2.5 on a grid over [0, pi]; the first node holds the limit 1/6."""
     theta = np.linspace(0, np.pi, 513)
     x = theta[1:] / 2
     q, s, c = np.sin(x) / x, np.sin(x), np.cos(x)
@@ -59,7 +59,7 @@ def translation_curvature(theta_max: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Split:
-    """Parameters of the minorant for one share beta (docs/maths.md 2.5, steps 1 and 2), with its loss."""
+    """Parameters of the minorant for one share beta (docs/maths/ 2.5, steps 1 and 2), with its loss."""
 
     tau: Array
     rotation: Array

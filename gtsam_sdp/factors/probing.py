@@ -1,7 +1,7 @@
 """Reads factors that nobody wrote an adapter for, if their error is linear in rotations and positions.
 
 The error is evaluated at seeded random values, fitted by linear functions of the entries of R and t of its keys, and
-the fit is compared with the error at other random values, near and far (docs/maths.md, section 2.7).
+the fit is compared with the error at other random values, near and far (docs/maths/, section 2.7).
 """
 
 from __future__ import annotations

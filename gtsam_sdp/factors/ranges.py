@@ -1,7 +1,7 @@
 """Distances: RangeFactor*, RangeFactorWithTransform*, VectorNormFactor3, QuadraticRangeFactor2/3.
 
 With d the distance of two positions, d^2 is linear in the lifted matrix, and (d - r)^2 = d^2 - 2 r d + r^2 is a convex
-function of it if r >= 0, hence above its tangents (docs/maths.md, section 2.6).
+function of it if r >= 0, hence above its tangents (docs/maths/, section 2.6).
 """
 
 from __future__ import annotations

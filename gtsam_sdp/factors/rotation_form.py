@@ -1,4 +1,4 @@
-"""Minorants of log-map errors on SO(d) for any Gaussian noise (docs/maths.md, sections 2.3 and 2.4).
+"""Minorants of log-map errors on SO(d) for any Gaussian noise (docs/maths/, sections 2.3 and 2.4).
 
 They are linear in the relative rotation E = R~^T R_i^T R_j, and so in the lifted matrix. Rotations are
 (m, rows, rows) in the sense of `Space`: one complex number in 2D, so that one text serves both dimensions.
@@ -81,7 +81,7 @@ def largest_angle(weight: Array, relative: Array, gap: float, space: Space) -> A
 
 
 def _anisotropic_rotation(weight: Array, measured: Array, relative: Array) -> RotationForm:
-    """Minorant of omega^T M omega in 3D, M = weight >= 0 (docs/maths.md 2.4)."""
+    """Minorant of omega^T M omega in 3D, M = weight >= 0 (docs/maths/ 2.4)."""
     identity = np.eye(3)
     trace = np.trace(weight, axis1=1, axis2=2)[:, None, None]
     p = trace / 2 * identity - weight

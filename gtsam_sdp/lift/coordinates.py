@@ -7,7 +7,7 @@ the estimate, as seen from a reference frame (the world, or one rotation of its 
     t_i = t'_i + a_i R_reference        (rows; a_i constant)
 
 This is an exact change of variables, t' is zero at the estimate, and only differences a_j - a_i enter the cost.
-Variables with hard values are substituted by multiples of the world frame. See docs/maths.md, section 3.
+Variables with hard values are substituted by multiples of the world frame. See docs/maths/, section 3.
 """
 
 from __future__ import annotations

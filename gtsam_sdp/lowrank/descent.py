@@ -3,7 +3,7 @@
 Each step minimises the second order model on the tangent space by conjugate gradients, turns the rotations back to
 the manifold, and minimises over the positions exactly. The conjugate gradients are preconditioned by the cost without
 its constraints, whose factorisation is cheap, or by the Hessian of an earlier step: it is factorised once the
-iterations that are left would take longer. No step increases the cost. See docs/maths.md, section 6.
+iterations that are left would take longer. No step increases the cost. See docs/maths/, section 6.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Boumal, Voroninski, Bandeira, "The non-convex Burer-Monteiro approach works on smooth semidefinite programs", NeurIPS
 2016; Rosen, Carlone, Bandeira, Leonard, "SE-Sync", IJRR 2019. At a second-order point the multipliers in closed form
 either make S positive semidefinite, and no Y of any number of columns is better, or S has a direction of negative
-curvature: one more column, a step along it, and down again. See docs/maths.md, section 6.
+curvature: one more column, a step along it, and down again. See docs/maths/, section 6.
 """
 
 from __future__ import annotations

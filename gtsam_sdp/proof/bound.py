@@ -5,7 +5,7 @@ For any Hermitian blocks Lambda_i, S = Q - blkdiag(Lambda) and every feasible Y:
 The proof of S >= 0 treats the rows of one reference frame for each component apart: without them S is positive
 definite with a margin that swallows all rounding errors, and what remains is one small Schur complement, whose value
 is added to the reference's multiplier. So rounding costs almost nothing, even where S itself is singular, as it is
-at every optimum. See docs/maths.md, section 3.
+at every optimum. See docs/maths/, section 3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rotation rows stay as they are. Translations that may be shifted together are counted from one of them in the clique
 (facial reduction: every clique matrix annihilates the shift, so that one row is superfluous), others from the world
-frame or a rotation of the clique; both are divided by the clique's extent. See docs/maths.md, section 5.
+frame or a rotation of the clique; both are divided by the clique's extent. See docs/maths/, section 5.
 """
 
 from __future__ import annotations

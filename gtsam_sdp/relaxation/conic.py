@@ -5,7 +5,7 @@
 
 Q_c, M_c: the cost and the multipliers of the terms and constraints at home in c, on its rows. U_c: a free symmetric
 matrix on the coordinates of c's separator. Matrices of multipliers that have to be positive semidefinite have blocks
-of their own. See docs/maths.md, section 5.
+of their own. See docs/maths/, section 5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Gram lift: one matrix Y of d columns, rotations as d rows, positions as one; rank d where it is tight.
 
-In 2D the cost is given on complex rows (docs/maths.md, section 1). The cones are real: a rotation has the rows z and
+In 2D the cost is given on complex rows (docs/maths/, section 1). The cones are real: a rotation has the rows z and
 i z, a position the row t alone. With the two equations of the convex hull of SO(2) for every pair of rotations this is
 as tight as the complex relaxation, whose positive semidefinite matrix can be completed from it.
 """

@@ -5,7 +5,7 @@ makes a matrix a rotation: R R^T = I and the cross products of the columns, on b
 three times.
 
 Positions are counted from the estimate by h; a component without absolute terms has one rotation held at its value,
-because nothing else would tell the world frame from a turned one. See docs/maths.md, section 5.
+because nothing else would tell the world frame from a turned one. See docs/maths/, section 5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Continuation in the weights: the graph with all weights alike first, then with larger and larger ones.
 
 Where weights differ by many decades the stiff factors are a thin curved valley, along which Levenberg-Marquardt creeps.
-With weights cut at a cap the valley is wide, and its bottom hardly moves from one cap to the next (docs/maths.md, 6.4).
+With weights cut at a cap the valley is wide, and its bottom hardly moves from one cap to the next (docs/maths/, 6.4).
 """
 
 from __future__ import annotations

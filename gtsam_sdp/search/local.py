@@ -97,7 +97,7 @@ def optimise(
     """Levenberg-Marquardt with a tight relative tolerance, as `optimize()` runs it.
 
     GTSAM damps all directions by the same number. Where weights differ by many decades nothing may move then, or only
-    slowly: damping by the diagonal of the Hessian goes on from there (docs/maths.md, section 6.4).
+    slowly: damping by the diagonal of the Hessian goes on from there (docs/maths/, section 6.4).
 
     Args:
         graph: the graph.

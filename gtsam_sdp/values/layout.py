@@ -2,7 +2,7 @@
 
 A rotation owns the rows R^T, a pose the rows [R^T; t^T], a point or vector the rows p^T. In two dimensions rows are
 complex numbers: a rotation is z = cos + i sin, a translation x + i y. A direction in space is the first row of a
-rotation whose other two rows are of no consequence. See docs/maths.md, section 1.
+rotation whose other two rows are of no consequence. See docs/maths/, section 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Soundness of every adapter with GTSAM as the oracle: a term is never above the factor's cost (docs/maths.md, 4)."""
+"""Soundness of every adapter with GTSAM as the oracle: a term is never above the factor's cost (docs/maths/, 4)."""
 
 from __future__ import annotations
 
