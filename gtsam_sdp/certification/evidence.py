@@ -121,7 +121,9 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     if seconds > SHORT_RELAXATION:
         relaxation = Relaxation.build(question.reading, question.terms)
         seconds = relaxation.predicted_cost.seconds
-    if seconds > SHORT_RELAXATION or not relaxation.predicted_cost.fits:
+    if not relaxation.predicted_cost.fits:
+        return known
+    if seconds > SHORT_RELAXATION:
         return replace(known, relaxation_seconds=seconds)
     question.clock.done("cliques", f"a relaxation of about {seconds:.1f} s")
     try:

@@ -46,6 +46,7 @@ class Climbed:
         costs: after each number of columns.
         columns: p.
         is_second_order: whether no direction of negative curvature was found.
+        was_late: whether the time ended first.
     """
 
     Y: Array
@@ -53,20 +54,20 @@ class Climbed:
     costs: Sequence[float]
     columns: int
     is_second_order: bool
+    was_late: bool = False
 
 
-def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, seconds: float = np.inf, seed: int = 0) -> Climbed:
+def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, ends: float = np.inf, seed: int = 0) -> Climbed:
     """Climbs from a feasible Y with d columns or more.
 
     Args:
         quadratic: the cost.
         Y: where to start, (n, p), complex in 2D.
         max_columns: no more columns than these.
-        seconds: no step is begun after this time.
+        ends: no step is begun after this reading of `time.perf_counter` [s].
         seed: of the search for directions of negative curvature.
     """
     qcqp = quadratic.qcqp
-    ends = time.perf_counter() + seconds
     costs: list[float] = []
     while True:
         began = time.perf_counter()
@@ -79,7 +80,7 @@ def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, seconds: float = 
         direction = negative_curvature(qcqp, Y, seed) if time.perf_counter() < ends else None
         late = time.perf_counter() >= ends
         if direction is None or Y.shape[1] >= max_columns or late:
-            return Climbed(Y, cost, tuple(costs), Y.shape[1], direction is None and not late)
+            return Climbed(Y, cost, tuple(costs), Y.shape[1], direction is None and not late, late)
         moved = _escape(qcqp, Y, direction)
         if moved is None:
             return Climbed(Y, cost, tuple(costs), Y.shape[1], False)

@@ -53,6 +53,7 @@ class Budget:
         started: when the search began, by `time.perf_counter` [s].
         certifying: longest time of a certification so far [s].
         reading: time of reading the graph [s].
+        optimising: time of the last optimisation [s].
         untried: what was not begun, and how long it may take.
     """
 
@@ -60,6 +61,7 @@ class Budget:
     started: float = field(default_factory=time.perf_counter)
     certifying: float | None = None
     reading: float = 0.0
+    optimising: float = 0.0
     untried: list[str] = field(default_factory=list)
 
     @property
@@ -94,8 +96,13 @@ class Budget:
 
     @property
     def for_a_rung(self) -> float:
-        """Seconds that a global method gets: without a limit the rest of half a minute, or a part of what was used."""
-        return max(LONG - self.elapsed, _MORE * self.elapsed) if self.limit is None else self.remaining
+        """Seconds that a global method gets: without a limit the rest of half a minute, or a part of what was used.
+
+        Of half a minute a part is kept to optimise and certify what is found.
+        """
+        if self.limit is not None:
+            return self.remaining
+        return max(LONG - self.elapsed - self.optimising - _RESERVE * (self.certifying or 0.0), _MORE * self.elapsed)
 
     @property
     def for_a_relaxation(self) -> float:

@@ -195,6 +195,7 @@ class Search:
         found, note = self._local_optimum(start)
         found_cost = self.graph.error(found)
         self._record(name, began, found_cost, -math.inf, f"from {cost:.6g}{note}")
+        self.budget.optimising = self.stages[-1].seconds
         is_known = self.certificate is not None and not self.far_from_optimum
         is_lost = self.certificate is not None and not math.isfinite(found_cost)
         if not is_lost and (not is_known or found_cost < self.best.cost * (1 - SAME_COST)):
@@ -459,7 +460,7 @@ class Search:
             if not terms:
                 return
             cost = self.best.cost
-            self._climb_once(reading, terms)
+            self._climb_once(reading, terms, for_bound=round_ > 0)
             improves = self.best.cost < cost * (1 - self.options.tolerance)
             if self.is_over or not _has_tangents(terms) or not (improves or round_ == 0):
                 return
@@ -467,7 +468,8 @@ class Search:
                 self.budget.leave("the staircase with tangents at the solution")
                 return
 
-    def _climb_once(self, reading: Reading, terms: Sequence[Terms]) -> None:
+    def _climb_once(self, reading: Reading, terms: Sequence[Terms], *, for_bound: bool) -> None:
+        """One staircase from the best values; with tangents there it is climbed for its bound rather than its point."""
         began = time.perf_counter()
         # other tangents of ranges may leave the lifted cost without a minimum
         terms = [batch if batch.distances is None else convex(batch, reading.layout.space.rows) for batch in terms]
@@ -475,15 +477,18 @@ class Search:
         Y = qcqp.coordinates.reduce(reading.estimate)
         columns = 2 * reading.layout.space.dimension + 2
         quadratic = Quadratic(qcqp)
-        seconds = _SHARE * self.budget.for_a_rung
-        climbed = climb(quadratic, Y, max_columns=columns, seconds=seconds, seed=self.options.seed)
+        ends = time.perf_counter() + _SHARE * self.budget.for_a_rung
+        climbed = climb(quadratic, Y, max_columns=columns, ends=ends, seed=self.options.seed)
+        if climbed.was_late:
+            self.budget.leave("the staircase to its end")
         flat = rounded(qcqp, climbed.Y)
         bound = verify_bound(qcqp, closed_form_multipliers(qcqp, climbed.Y), flat)
         values = self._completed(qcqp.unlift(flat))
         note = f"{climbed.columns} columns{'' if climbed.is_second_order else ', stopped early'}, rounded"
         self._record("staircase", began, self.graph.error(values), max(bound.value, 0.0), note)
         self._keep(Proof.of(bound, "staircase", self.stages[-1].seconds))
-        self.optimise(values, "optimise", "staircase")
+        if not (climbed.was_late and for_bound):
+            self.optimise(values, "optimise", "staircase")
 
     def _relax(self, relaxation: Relaxation | None = None) -> None:
         """The relaxation with terms that touch each cost at zero error, then at the best values."""

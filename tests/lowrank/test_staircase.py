@@ -26,6 +26,7 @@ def test_from_random_points_to_the_optimum(d: int, extra: int, seed: int) -> Non
     qcqp, _ = lift(graph, truth)
     climbed = climb(Quadratic(qcqp), random_point(qcqp, qcqp.rank + extra, np.random.default_rng(seed)), max_columns=8)
     assert climbed.is_second_order
+    assert not climbed.was_late
     assert climbed.cost == pytest.approx(best, rel=1e-7)
     assert list(climbed.costs) == sorted(climbed.costs, reverse=True)
     assert qcqp.violation(climbed.Y) < 1e-9

@@ -16,6 +16,7 @@ from gtsam_sdp import CertificateStatus, certify, deadline, refine, solve
 from gtsam_sdp.backends.clarabel_ import Pace
 from gtsam_sdp.linalg.factorisation import factorise
 from gtsam_sdp.linalg.real import real_upper
+from gtsam_sdp.relaxation.relaxation import PredictedCost
 from gtsam_sdp.search.budget import Budget
 from tests import problems
 
@@ -121,6 +122,36 @@ def test_a_long_relaxation_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert solution.to_dict()["untried"] == list(solution.untried)
     asked = solve(graph, tolerance=1e-9, time_limit=60.0)
     assert "relaxation" in [stage.name for stage in asked.stages]
+
+
+def test_a_staircase_that_the_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is told of, and one with tangents at the values is not optimised from."""
+    graph, _ = problems.ring(3, 8, 1.5, 1.0, seed=0)
+    monkeypatch.setattr(Budget, "for_a_rung", property(lambda self: 0.0))
+    solution = solve(graph, method="staircase", tolerance=1e-9)
+    assert not solution.certificate
+    assert "the staircase to its end (time_limit=" in solution.advice
+    names = [stage.name for stage in solution.stages]
+    assert names.count("staircase") == 2
+    assert names[-1] == "staircase"
+    assert 0 <= solution.certificate.lower_bound <= solution.cost
+
+
+def test_time_is_kept_for_what_a_rung_finds() -> None:
+    budget = Budget(None)
+    budget.certified_in(2.0)
+    budget.optimising = 3.0
+    assert 24 < budget.for_a_rung < 24.5
+
+
+def test_no_advice_to_solve_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relaxation's time is told where it is long, and not where it is refused for its size."""
+    graph, truth = problems.ring(3, 8, 1.5, 1.0, seed=0)
+    best = problems.optimize(graph, truth)
+    monkeypatch.setattr("gtsam_sdp.evidence.SHORT_RELAXATION", 0.0)
+    assert 'method="chordal"' in str(certify(graph, best, tolerance=1e-9))
+    monkeypatch.setattr(PredictedCost, "fits", property(lambda self: False))
+    assert 'method="chordal"' not in str(certify(graph, best, tolerance=1e-9))
 
 
 def test_rungs_without_a_gain_end_the_climb(monkeypatch: pytest.MonkeyPatch) -> None:
