@@ -86,6 +86,7 @@ class ConicProblem:
         groups: multipliers of the lift.
         columns: variables of each group, (members, parameters).
         slopes: where terms of distances touch is a variable too.
+        is_balanced: the data are as large as 1 already, and solvers had better not rescale them.
     """
 
     A: scipy.sparse.csc_array
@@ -100,6 +101,7 @@ class ConicProblem:
     groups: Sequence[MultiplierGroup]
     columns: Sequence[Array]
     slopes: Sequence[SlopeVariables] = ()
+    is_balanced: bool = False
 
     @property
     def starts(self) -> Array:
