@@ -160,8 +160,9 @@ class GramLift(Lift):
         values = coordinates.inverse @ self.reading.estimate[coordinates.rows]
         if not self._is_plane:
             return values
-        plane = np.column_stack([values.real, values.imag])
-        return np.stack([plane, plane[:, ::-1] * [-1.0, 1.0]], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
+        plane = np.column_stack([np.real(values), np.imag(values)])
+        turned = np.column_stack([-plane[:, 1], plane[:, 0]])
+        return np.stack([plane, turned], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
 
     def real_numbers(self, numbers: Array, coordinates: CliqueCoordinates) -> Array:
         """Numbers for the coordinates of a clique as numbers for its real coordinates, (n,)."""

@@ -1,7 +1,7 @@
-"""The conic problem of accurate data in other unknowns: what its optimum differs from the values by, in units of noise.
+"""The conic problem of accurate data in other unknowns: by what its optimum differs from the values, in units of noise.
 
-In the unknowns of `build_conic` costs are differences of numbers larger by 1 / noise^2, and a solver's relative accuracy
-is used up by them. Four exact changes make all data as large as 1 (docs/maths.md, section 5.9):
+In the unknowns of `build_conic` costs are differences of numbers larger by 1 / noise^2, which uses up the relative
+accuracy of a solver. Four exact changes make all data as large as 1 (docs/maths.md, section 5.9):
 
 1. the multipliers at the values are subtracted, so that every clique matrix annihilates the values;
 2. a clique's rows are counted from the values, as seen from one of its rotations (the frame), in units of noise;
@@ -410,8 +410,8 @@ def _elimination(
     if not tested:
         return identity
     columns = np.concatenate([own[0] for own in tested])
-    at = np.cumsum([0, *(len(own[0]) for own in tested)])
-    row = np.concatenate([np.repeat(start + np.arange(len(t[0])), len(t[1])) for start, t in zip(at, tested)])
+    width = [len(own[1]) for own in tested for _ in own[0]]
+    row = np.repeat(np.arange(len(columns)), width)
     place = np.concatenate([np.tile(own[1], len(own[0])) for own in tested])
     value = np.concatenate([own[2].ravel() for own in tested])
     tests = scipy.sparse.coo_array((value, (row, place)), shape=(len(columns), A.shape[0])).tocsr()
