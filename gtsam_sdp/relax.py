@@ -34,9 +34,9 @@ from gtsam_sdp.variables import Array
 LiftChoice = Literal["gram", "vector", "auto"]
 
 
-_MARGINS = (1e-8, 1e-7, 1e-6)
-"""Margins that cones of a recentred problem lose, as shares of the cost in units of noise; larger ones where the bound
-of the one before is far below the solver's objective."""
+_MARGINS = (1e-8, 1e-7)
+"""What cones of a recentred problem lose, so that an inexact solution is within them; more, and then the problem as it
+was, where the bound is far below the solver's objective."""
 
 _LOST = 1e-3
 """Share of the cost that a verified bound may be below the solver's objective."""

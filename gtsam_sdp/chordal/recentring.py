@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -26,6 +26,7 @@ import scipy
 from gtsam_sdp.chordal.conic import ConicProblem
 from gtsam_sdp.chordal.coordinates import CliqueCoordinates
 from gtsam_sdp.chordal.gram import GramLift
+from gtsam_sdp.chordal.hull import hull_matrix
 from gtsam_sdp.chordal.svec import svec_place, svec_weights, upper_entries
 from gtsam_sdp.variables import Array
 
@@ -161,7 +162,7 @@ class _Viewer(NamedTuple):
     def _units(self, coordinates: CliqueCoordinates) -> Array:
         """How far noise moves each real coordinate, at most 1."""
         held = (np.abs(coordinates.basis) ** 2).T @ self.stiffness[coordinates.rows]
-        return self.lift.real_numbers(1 / np.sqrt(np.maximum(held, 1.0)), coordinates)
+        return self.lift.real_numbers(_moved(held), coordinates)
 
 
 def _independent(values: Array) -> Array:
@@ -180,8 +181,9 @@ def recentre(problem: ConicProblem, lift: GramLift) -> Recentred:
     centre = _multipliers_at_values(problem, views)
     own = _own_multipliers(problem, lift, views)
     unit = 1 / (problem.scale * lift.reading.cost)
-    rows = _congruences(problem, views, unit)
-    columns, kept = _unknowns(problem, separators, own, unit)
+    pairs = _pair_bases(problem, viewer, unit)
+    rows = _congruences(problem, views, pairs, unit)
+    columns, kept = _unknowns(problem, separators, pairs, own, unit)
     A, b = scipy.sparse.hstack([problem.A, own.entries]).tocsc(), np.append(problem.b, own.objective)
     A, b = _product(rows, A, columns), unit * (columns.T @ b)
     for rest in _eliminations(A, problem, lift, views, own):
@@ -313,27 +315,63 @@ def _own_multipliers(problem: ConicProblem, lift: GramLift, views: Sequence[_Vie
     )
 
 
-def _congruences(problem: ConicProblem, views: Sequence[_View], unit: float) -> scipy.sparse.csr_array:
-    """The stacked svec in the views' coordinates and in units of the cost; other cones stay as they are."""
+def _pair_bases(problem: ConicProblem, viewer: _Viewer, unit: float) -> Array:
+    """Bases T for the multipliers W of pairs of rotations: T^T W T is as large as 1, (p, 4, 4).
+
+    W and I + K(E) of the pair annihilate each other nearly, which at the values has one eigenvector only.
+    """
+    bases = []
+    for group in problem.groups:
+        if group.cone:
+            at = (group.rows[:, :3], group.rows[:, 3:])
+            first, second = (viewer.lift.reading.estimate[rows] for rows in at)
+            _, vectors = np.linalg.eigh(hull_matrix(first @ second.swapaxes(1, 2)))
+            noise = np.sqrt(np.prod([_moved(viewer.stiffness[rows]).min(axis=1) for rows in at], axis=0))
+            lengths = np.column_stack([noise, noise, noise, np.ones(len(noise))])
+            bases.append(np.sqrt(unit) * vectors * lengths[:, None, :])
+    return np.concatenate([np.zeros((0, 4, 4)), *bases])
+
+
+def _moved(stiffness: Array) -> Array:
+    """How far noise moves what it holds with this stiffness, at most 1."""
+    return 1 / np.sqrt(np.maximum(stiffness, 1.0))
+
+
+def _dense_congruences(bases: Array) -> list[Array]:
+    """M -> T^T M T on svecs for dense T of the same size, (p, n, n)."""
+    i, j = upper_entries(bases.shape[1])
+    product = bases[:, i][:, :, i] * bases[:, j][:, :, j] + bases[:, i][:, :, j] * bases[:, j][:, :, i]
+    weights = svec_weights(i, j)
+    return list(product.swapaxes(1, 2) * np.where(i == j, 0.5, 1.0) * weights[:, None] / weights)
+
+
+def _congruences(problem: ConicProblem, views: Sequence[_View], pairs: Array, unit: float) -> scipy.sparse.csr_array:
+    """The stacked svec in the views' coordinates and the pairs' bases, in units of the cost."""
     one = scipy.sparse.coo_array([[1.0]])
-    rest = len(problem.c) - int(problem.starts[len(views)])
-    blocks = [view.congruence() if view.size else one for view in views]
-    scale = np.append(np.full(len(problem.c) - rest, unit), np.ones(rest)) / problem.weights
+    inner = int(problem.starts[len(views)])
+    cones = _dense_congruences(pairs)
+    rest = len(problem.c) - inner - 10 * len(cones)
+    blocks = [*(view.congruence() if view.size else one for view in views), *cones]
+    scale = np.append(np.full(inner, unit), np.ones(len(problem.c) - inner)) / problem.weights
     rows = scipy.sparse.block_diag([*blocks, scipy.sparse.eye_array(rest)], format="csr")
     return (rows @ scipy.sparse.diags_array(scale)).tocsr()
 
 
 def _unknowns(
-    problem: ConicProblem, separators: dict[int, _View], own: _Own, unit: float
+    problem: ConicProblem, separators: dict[int, _View], pairs: Array, own: _Own, unit: float
 ) -> tuple[scipy.sparse.csc_array, Array]:
-    """Unknowns of separators in the coordinates of their views, and which unknowns are kept.
+    """Unknowns of separators and pairs in the coordinates of their views and bases, and which unknowns are kept.
 
     Where all cliques say that a rotation is orthogonal, a separator need not say that they agree about it: of its
     products with the frame only the skew part is left.
     """
     sides = {number: view.size * (view.size + 1) // 2 for number, view in separators.items()}
     first = len(problem.b) - sum(sides.values())
-    parts: list[scipy.sparse.sparray] = [scipy.sparse.eye_array(first)]
+    parts: list[Any] = [scipy.sparse.eye_array(len(problem.columns[0].ravel()))]
+    if len(pairs):
+        weights = svec_weights(*upper_entries(4))
+        parts += [inverse / weights[:, None] * weights for inverse in _dense_congruences(np.linalg.inv(pairs))]
+    parts.append(scipy.sparse.eye_array(first - sum(part.shape[1] for part in parts)))
     kept = [np.ones(first, dtype=bool)]
     for view in separators.values():  # in the order of the tree, as in `build_conic`
         if not view.size:
