@@ -217,6 +217,7 @@ class Relaxation:
         recentred = self._recentred(problem)
         built = time.perf_counter()
         best: SdpSolution | None = None
+        promised = -np.inf
         for margin in (None,) if recentred is None else (*_MARGINS, None):
             left = None if time_limit is None else max(time_limit - (time.perf_counter() - started), 1e-3)
             posed = problem if recentred is None or margin is None else recentred.with_margin(margin)
