@@ -44,6 +44,7 @@ class ClarabelBackend(Backend):
         Ctrl-C stops it within an iteration.
         """
         settings = _settings(tolerance, time_limit)
+        settings.equilibrate_enable = not problem.is_balanced
 
         def work(stop: threading.Event) -> BackendResult:
             started = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ class ConicProblem:
         sizes: n_k of the blocks, (k,).
         offset: optimum / scale + offset is the bound in the unit of `graph.error`.
         scale: the costs were multiplied by this.
+        is_balanced: the data are as large as 1 already, and solvers had better not rescale them.
     """
 
     A: scipy.sparse.csc_array
@@ -35,6 +36,7 @@ class ConicProblem:
     sizes: Array
     offset: float
     scale: float
+    is_balanced: bool = field(default=False, kw_only=True)
 
     @property
     def starts(self) -> Array:

@@ -153,6 +153,19 @@ class GramLift(Lift):
         rows = coordinates.rows[: coordinates.turning]
         return (2 * rows[:, None] + np.arange(2)).ravel() if self._is_plane else rows
 
+    def real_values(self, coordinates: CliqueCoordinates) -> Array:
+        """Real coordinates of a clique at the values given, (n, d)."""
+        values = coordinates.inverse @ self.reading.estimate[coordinates.rows]
+        if not self._is_plane:
+            return values
+        plane = np.column_stack([np.real(values), np.imag(values)])
+        turned = np.column_stack([-plane[:, 1], plane[:, 0]])
+        return np.stack([plane, turned], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
+
+    def real_numbers(self, numbers: Array, coordinates: CliqueCoordinates) -> Array:
+        """Numbers for the coordinates of a clique as numbers for its real coordinates, (n,)."""
+        return np.repeat(numbers, 2)[self._real_places(coordinates)] if self._is_plane else numbers.copy()
+
     def real_terms(
         self, local: Array, matrix: Array, turning: int, coordinates: CliqueCoordinates
     ) -> tuple[Array, Array]:

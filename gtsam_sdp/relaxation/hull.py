@@ -59,3 +59,14 @@ def hull_adjoint(W: Array, *, sizes: bool = False) -> Array:
                 weight = abs(coefficient) if sizes else coefficient
                 result[:, i, j] += weight * (W[:, a, b] + (W[:, b, a] if a != b else 0.0))
     return result
+
+
+def hull_matrix(E: Array) -> Array:
+    """I + K(E), (p, 3, 3) -> (p, 4, 4)."""
+    result = np.tile(np.eye(4), (len(E), 1, 1))
+    for a in range(4):
+        for b in range(a, 4):
+            for i, j, coefficient in HULL[a, b]:
+                result[:, a, b] += coefficient * E[:, i, j]
+            result[:, b, a] = result[:, a, b]
+    return result

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from gtsam_sdp.backends.base import BackendResult
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.relaxation.conic import CliqueProblem, build_conic
+from gtsam_sdp.relaxation.conic import build_conic
 from gtsam_sdp.relaxation.gram import GramLift
+from gtsam_sdp.relaxation.problem import CliqueProblem
+from gtsam_sdp.relaxation.recentring import Recentred, is_accurate, recentre
 from gtsam_sdp.relaxation.recovery import clique_matrices
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, is_better_than_gram
@@ -28,8 +32,19 @@ from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
 LiftChoice = Literal["gram", "vector", "auto"]
 
 
+_MARGINS = (1e-8, 1e-7)
+"""What cones of a recentred problem lose, so that an inexact solution is within them; more, and then the problem as it
+was, where the bound is far below the solver's objective."""
+
+_LOST = 1e-3
+"""Share of the cost that a verified bound may be below the solver's objective."""
+
 _ITERATIONS = 20
 """Usual number of interior-point iterations."""
+
+
+def _is_over(started: float, limit: float | None) -> bool:
+    return limit is not None and time.perf_counter() - started >= limit
 
 
 def check_lift(lift: LiftChoice) -> None:
@@ -187,24 +202,66 @@ class Relaxation(Shown):
         solver = choose_backend(backend)
         started = time.perf_counter()
         problem = self.conic
+        recentred = self._recentred(problem)
         built = time.perf_counter()
-        left = None if time_limit is None else max(time_limit - (built - started), 1e-3)
-        result = solver.solve(problem, tolerance=tolerance, time_limit=left, verbose=verbose)
-        solved = time.perf_counter()
+        best: SdpSolution | None = None
+        for margin in (None,) if recentred is None else (*_MARGINS, None):
+            left = None if time_limit is None else max(time_limit - (time.perf_counter() - started), 1e-3)
+            posed = problem if recentred is None or margin is None else recentred.with_margin(margin)
+            solving = time.perf_counter()
+            result = solver.solve(posed, tolerance=tolerance, time_limit=left, verbose=verbose)
+            seconds = (built - started, time.perf_counter() - solving)
+            if not np.isfinite(result.y).all() and (margin is not None or best is not None):
+                continue
+            restore = None if recentred is None or margin is None else recentred.restore
+            found = self._verified(problem, posed, result, restore, seconds)
+            best = found if best is None or found.bound.value > best.bound.value else best
+            if best.bound.value >= best.objective - _LOST * abs(self.lift.reading.cost) or _is_over(
+                started, time_limit
+            ):
+                break
+        assert best is not None, "the last problem is solved or an error"
+        return best
+
+    def _recentred(self, problem: CliqueProblem) -> Recentred | None:
+        """The problem in other unknowns where ranges are too accurate for those that it has."""
+        if not isinstance(self.lift, GramLift) or not is_accurate(problem) or not self.lift.reading.cost > 0:
+            return None
+        try:
+            return recentre(problem, self.lift)
+        except (RuntimeError, np.linalg.LinAlgError):  # a singular system: data that are not finite in these units
+            return None
+
+    def _verified(
+        self,
+        problem: CliqueProblem,
+        posed: CliqueProblem,
+        result: BackendResult,
+        restore: Callable[[Array, Array], tuple[Array, Array]] | None,
+        seconds: tuple[float, float],
+    ) -> SdpSolution:
+        """A solver's point of a problem that was posed for another one, back in the latter's unknowns, and verified.
+
+        Raises:
+            SolveFailedError: there is no point.
+        """
+        started = time.perf_counter()
         if not np.isfinite(result.y).all():
             raise SolveFailedError(
                 f"The solver ended with {result.message!r} and without a point, so that there is nothing to verify. "
                 "Try another ordering, backend or tolerance; the error's `problem` can be exported with to_cbf.",
-                problem,
+                posed,
                 result,
             )
-        y, z = result.y, problem.weights * np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
+        y, z = result.y, np.nan_to_num(result.z, nan=0.0, posinf=0.0, neginf=0.0)
+        y, z = (y, z) if restore is None else restore(y, z)
+        z = problem.weights * z
         recovered = self.lift.recover(problem, z)
         bound, size = self.lift.verify(problem, y, recovered.Y)
         return SdpSolution(
             status=result.status,
             message=result.message,
-            objective=result.objective / problem.scale + problem.offset,
+            objective=result.objective / posed.scale + posed.offset,
             bound=bound,
             clique_matrices=tuple(clique_matrices(problem, z)),
             eigenvalue_ratios=recovered.eigenvalue_ratios,
@@ -215,8 +272,8 @@ class Relaxation(Shown):
             iterations=result.iterations,
             lift="gram" if isinstance(self.lift, GramLift) else "vector",
             timings={
-                "building": built - started,
-                "solving": solved - built,
-                "recovery and verification": time.perf_counter() - solved,
+                "building": seconds[0],
+                "solving": seconds[1],
+                "recovery and verification": time.perf_counter() - started,
             },
         )

@@ -178,14 +178,14 @@ def loop_with_beacons(sigma: float, seed: int) -> Problem:
     return graph, values
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(12))
 def test_less_noise_gives_no_worse_bound(seed: int) -> None:
+    """Of the relaxation's own gap, which changes a little with the noise, nothing is lost on the way to the bound."""
     gaps = []
-    for sigma in (0.1, 1e-2, 1e-3):
+    for sigma in (0.1, 1e-2, 1e-3, 1e-4):
         graph, truth = loop_with_beacons(sigma, seed)
         gaps.append(certify(graph, problems.optimize(graph, truth)).relative_gap)
-    assert gaps[1] <= 1.1 * gaps[0] + 1e-3
-    assert gaps[2] <= 1.3 * gaps[0] + 1e-3
+    assert max(gaps[1:]) <= 1.1 * gaps[0] + 1e-4
 
 
 @pytest.mark.parametrize("d", [2, 3])

@@ -148,7 +148,7 @@ def test_no_advice_to_solve_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -
     """The relaxation's time is told where it is long, and not where it is refused for its size."""
     graph, truth = problems.ring(3, 8, 1.5, 1.0, seed=0)
     best = problems.optimize(graph, truth)
-    monkeypatch.setattr("gtsam_sdp.evidence.SHORT_RELAXATION", 0.0)
+    monkeypatch.setattr("gtsam_sdp.certification.evidence.SHORT_RELAXATION", 0.0)
     assert 'method="chordal"' in str(certify(graph, best, tolerance=1e-9))
     monkeypatch.setattr(PredictedCost, "fits", property(lambda self: False))
     assert 'method="chordal"' not in str(certify(graph, best, tolerance=1e-9))

@@ -13,6 +13,7 @@ import pytest
 
 from gtsam_sdp import Certificate, Qcqp, certify, refine, relax
 from gtsam_sdp.relaxation.relaxation import PredictedCost, Relaxation
+from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from tests import problems
 
@@ -80,7 +81,7 @@ def test_facts_in_the_notes_do_not_replace_the_next_step() -> None:
     assert "next: give the dropped factors a term" in shown(certificate)
     graph, truth = problems.localisation_chain(12)
     bounded = certify(graph, problems.optimize(graph, truth), tolerance=1e-12)
-    noted: Certificate = replace(bounded, notes=("4 hard constraint(s)",))
+    noted: Certificate = replace(bounded, notes=(Note("4 hard constraint(s)"),))
     assert "next: gtsam_sdp.refine" in shown(noted)
 
 
