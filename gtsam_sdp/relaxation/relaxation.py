@@ -33,18 +33,24 @@ LiftChoice = Literal["gram", "vector", "auto"]
 
 
 _MARGINS = (1e-8, 1e-7)
-"""What cones of a recentred problem lose, so that an inexact solution is within them; more, and then the problem as it
-was, where the bound is far below the solver's objective."""
+"""What cones of a recentred problem lose, so that an inexact solution is within them; more where the bound is far below
+the solver's objective."""
 
 _LOST = 1e-3
-"""Share of the cost that a verified bound may be below the solver's objective."""
+"""Share of the cost that the bound of a recentred problem may be below the solver's objective."""
+
+_IMPRECISE = 1e-3
+"""Share of the gap by which the solver's objective and the verified bound differ where ranges are too accurate for the
+problem as it is."""
+
+_CLOSED = 1e-6
+"""Share of the cost below which there is no gap left that a more precise solution would close."""
+
+Restore = Callable[[Array, Array], tuple[Array, Array]]
+"""From the point (y, z) of a problem in other unknowns to that of the original one."""
 
 _ITERATIONS = 20
 """Usual number of interior-point iterations."""
-
-
-def _is_over(started: float, limit: float | None) -> bool:
-    return limit is not None and time.perf_counter() - started >= limit
 
 
 def check_lift(lift: LiftChoice) -> None:
@@ -202,34 +208,41 @@ class Relaxation(Shown):
         solver = choose_backend(backend)
         started = time.perf_counter()
         problem = self.conic
-        recentred = self._recentred(problem)
-        built = time.perf_counter()
-        best: SdpSolution | None = None
-        for margin in (None,) if recentred is None else (*_MARGINS, None):
-            left = None if time_limit is None else max(time_limit - (time.perf_counter() - started), 1e-3)
-            posed = problem if recentred is None or margin is None else recentred.with_margin(margin)
-            solving = time.perf_counter()
+        built = time.perf_counter() - started
+
+        def attempt(posed: CliqueProblem, restore: Restore | None = None) -> SdpSolution:
+            began = time.perf_counter()
+            left = None if time_limit is None else max(time_limit - (began - started), 1e-3)
             result = solver.solve(posed, tolerance=tolerance, time_limit=left, verbose=verbose)
-            seconds = (built - started, time.perf_counter() - solving)
-            if not np.isfinite(result.y).all() and (margin is not None or best is not None):
-                continue
-            restore = None if recentred is None or margin is None else recentred.restore
-            found = self._verified(problem, posed, result, restore, seconds)
-            best = found if best is None or found.bound.value > best.bound.value else best
-            if best.bound.value >= best.objective - _LOST * abs(self.lift.reading.cost) or _is_over(
-                started, time_limit
-            ):
+            return self._verified(problem, posed, result, restore, (built, time.perf_counter() - began))
+
+        best = attempt(problem)
+        recentred = None if self._is_precise(best, problem) else self._recentred(problem)
+        for margin in _MARGINS:
+            if recentred is None or (time_limit is not None and time.perf_counter() - started >= time_limit):
                 break
-        assert best is not None, "the last problem is solved or an error"
+            try:
+                found = attempt(recentred.with_margin(margin), recentred.restore)
+            except SolveFailedError:
+                continue
+            best = max(best, found, key=lambda solution: solution.bound.value)
+            if best.bound.value >= found.objective - _LOST * self.lift.reading.cost:
+                break
         return best
 
+    def _is_precise(self, solution: SdpSolution, problem: CliqueProblem) -> bool:
+        """Whether the bound is the solver's own objective, or could hardly be better in other unknowns."""
+        cost, bound = self.lift.reading.cost, solution.bound.value
+        off, gap = abs(solution.objective - bound), cost - bound
+        return not is_accurate(problem) or gap <= _CLOSED * cost or off <= _IMPRECISE * gap
+
     def _recentred(self, problem: CliqueProblem) -> Recentred | None:
-        """The problem in other unknowns where ranges are too accurate for those that it has."""
-        if not isinstance(self.lift, GramLift) or not is_accurate(problem) or not self.lift.reading.cost > 0:
+        """The problem in units of its noise; None where there is no such thing."""
+        if not isinstance(self.lift, GramLift) or not self.lift.reading.cost > 0:
             return None
         try:
             return recentre(problem, self.lift)
-        except (RuntimeError, np.linalg.LinAlgError):  # a singular system: data that are not finite in these units
+        except (RuntimeError, np.linalg.LinAlgError):  # a singular system
             return None
 
     def _verified(
@@ -237,7 +250,7 @@ class Relaxation(Shown):
         problem: CliqueProblem,
         posed: CliqueProblem,
         result: BackendResult,
-        restore: Callable[[Array, Array], tuple[Array, Array]] | None,
+        restore: Restore | None,
         seconds: tuple[float, float],
     ) -> SdpSolution:
         """A solver's point of a problem that was posed for another one, back in the latter's unknowns, and verified.
