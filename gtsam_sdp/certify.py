@@ -5,10 +5,9 @@ from __future__ import annotations
 import gtsam
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.certification.conclude import (
-    certify_reading,
-)
+from gtsam_sdp.certification.conclude import certify_problem
 from gtsam_sdp.certification.evidence import Method
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.progress import Clock, showing_progress
 from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -59,4 +58,5 @@ def certify(
         clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
-        return certify_reading(graph, values, reading, clock, tolerance=tolerance, method=method, backend=backend)
+        problem = Problem.build(reading)
+        return certify_problem(graph, values, problem, clock, tolerance=tolerance, method=method, backend=backend)

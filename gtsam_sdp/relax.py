@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gtsam
 
-from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.relaxation.relaxation import (
     LiftChoice,
@@ -45,5 +45,5 @@ def relax(
     """
     at_measurements = values is None
     reading = read(graph, starting_values(graph, on_unsupported) if values is None else values, on_unsupported)
-    terms = build_terms(reading, at_measurements=at_measurements)
-    return Relaxation.build(reading, terms, lift=lift, tighten=tighten, ordering=ordering)
+    problem = Problem.build(reading, at_measurements=at_measurements)
+    return Relaxation.build(problem, lift=lift, tighten=tighten, ordering=ordering)

@@ -13,7 +13,7 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.errors import InvalidTermError
-from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.progress import Clock
 from gtsam_sdp.reading.graph import Reading
@@ -23,22 +23,21 @@ from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
 
 
-def certify_reading(
+def certify_problem(
     graph: gtsam.NonlinearFactorGraph,
     values: gtsam.Values,
-    reading: Reading,
+    problem: Problem,
     clock: Clock,
     *,
     tolerance: float,
     method: Method = "multipliers",
     backend: BackendChoice = "clarabel",
-    terms: Sequence[Terms] | None = None,
 ) -> Certificate:
-    """`certify` of a graph that was read already, with its terms if they are known."""
-    terms = build_terms(reading) if terms is None else terms
-    table = _factor_terms(reading, terms)
+    """`certify` of a graph that was read and lifted already."""
+    reading = problem.reading
+    table = _factor_terms(reading, problem.terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    evidence = gather(Question(reading, values, terms, tolerance, backend, clock), method)
+    evidence = gather(Question(problem, values, tolerance, backend, clock), method)
     return _conclude(graph, values, reading, table, evidence, tolerance, clock)
 
 

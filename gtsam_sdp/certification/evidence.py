@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,18 +14,15 @@ from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
 from gtsam_sdp.certification.softening import softened
 from gtsam_sdp.errors import SolveFailedError
-from gtsam_sdp.lift.build import build_terms
-from gtsam_sdp.lift.coordinates import centred_coordinates
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import Clock
-from gtsam_sdp.proof.bound import VerifiedBound, verify_bound
-from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.proof.bound import VerifiedBound, bound_at
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.relaxation import Relaxation
-from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
 
 Method = Literal["auto", "multipliers", "chordal"]
@@ -43,20 +39,23 @@ class Question:
     """Whether values are the best: what every way to an answer needs.
 
     Attributes:
-        reading: the graph at the values.
+        problem: the graph at the values, lifted.
         values: the values.
-        terms: of the factors, at the values.
         tolerance: largest relative gap that is good enough.
         backend: of the relaxation.
         clock: of the steps.
     """
 
-    reading: Reading
+    problem: Problem
     values: gtsam.Values
-    terms: Sequence[Terms]
     tolerance: float
     backend: BackendChoice
     clock: Clock
+
+    @property
+    def reading(self) -> Reading:
+        """The graph at the values."""
+        return self.problem.reading
 
     @property
     def enough(self) -> float:
@@ -93,10 +92,10 @@ class Evidence:
 
 def gather(question: Question, method: Method) -> Evidence:
     """The best evidence of a method's ways."""
-    if not question.terms or not deadline.fits():
+    if not question.problem.terms or not deadline.fits():
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
     if method == "chordal":
-        return _by_relaxation(Relaxation.build(question.reading, question.terms), question)
+        return _by_relaxation(Relaxation.build(question.problem), question)
     evidence = _by_multipliers(question)
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
@@ -116,10 +115,10 @@ def _by_relaxation(relaxation: Relaxation, question: Question) -> Evidence:
 
 def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     """The better one of what is known and the relaxation's bound, if that one takes no longer than a few seconds."""
-    relaxation = Relaxation.build(question.reading, question.terms, lift="auto")
+    relaxation = Relaxation.build(question.problem, lift="auto")
     seconds = relaxation.predicted_cost.seconds
     if seconds > SHORT_RELAXATION:
-        relaxation = Relaxation.build(question.reading, question.terms)
+        relaxation = Relaxation.build(question.problem)
         seconds = relaxation.predicted_cost.seconds
     if not relaxation.predicted_cost.fits:
         return known
@@ -135,15 +134,14 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
 
 def _by_multipliers(question: Question) -> Evidence:
     """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
-    reading, terms, clock = question.reading, question.terms, question.clock
+    reading, clock, Y = question.reading, question.clock, question.problem.Y
     with deadline.timed():  # the first step, and about as long as those that follow
-        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-    Y = qcqp.coordinates.reduce(reading.estimate)
+        qcqp = question.problem.qcqp
     clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
     size, cost = qcqp.term_size(Y), reading.cost
     scale = max(cost, NOISE_FLOOR * size)
     lifted = qcqp.cost(Y)
-    bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=True)
+    bound = bound_at(qcqp, Y, quick=True)
     clock.done("verification", f"bound {bound.value:.10g} after {bound.attempts} attempt(s)")
     at_values = Evidence(bound, size, "multipliers", bound.decrease)
     to_gain = lifted - bound.value - bound.rounding
@@ -163,25 +161,22 @@ def _by_multipliers(question: Question) -> Evidence:
 
 def _verify_polished(question: Question, qcqp: Qcqp, Y: Array, enough: float) -> VerifiedBound:
     """The bound of a polished point; where the world frame is in the graph, the better one of two references."""
-    multipliers = closed_form_multipliers(qcqp, Y)
     if qcqp.layout.world < 0:
-        return verify_bound(qcqp, multipliers, Y)
-    by_world = verify_bound(qcqp, multipliers, Y, quick=True)
+        return bound_at(qcqp, Y)
+    by_world = bound_at(qcqp, Y, quick=True)
     if by_world.value >= enough:
         return by_world
-    coordinates = centred_coordinates(question.reading, question.terms, inside=True)
-    inside = Qcqp.assemble(question.terms, qcqp.layout, coordinates)
-    reduced = coordinates.reduce(qcqp.coordinates.expand(Y))
-    found = verify_bound(inside, closed_form_multipliers(inside, reduced), reduced, quick=by_world.value > 0)
+    inside = replace(question.problem, inside=True)
+    found = bound_at(inside.qcqp, inside.coordinates.reduce(qcqp.coordinates.expand(Y)), quick=by_world.value > 0)
     best = max(by_world, found, key=lambda bound: bound.value)
-    return best if best.value > 0 else verify_bound(qcqp, multipliers, Y)
+    return best if best.value > 0 else bound_at(qcqp, Y)
 
 
 def _near_the_values(question: Question, known: Evidence) -> Evidence:
     """The better one of what is known and the bound of ranges that need to hold near the values only."""
-    if not applies(question.reading, question.terms):
+    if not applies(question.problem):
         return known
-    found = bound_near(question.reading, question.terms, question.enough)
+    found = bound_near(question.problem, question.enough)
     question.clock.done("regions", f"bound {found.value:.10g}")
     if found.value <= max(known.bound.value, 0.0):
         return known
@@ -198,7 +193,7 @@ def _tightened(question: Question, known: Evidence) -> Evidence:
     while known.bound.value > 0 and not question.is_answered(known) and len(gaps) < _TIGHTENINGS:
         gaps = (*gaps, gap)
         question.clock.done("tightening", f"terms within a gap of {gap:.3g}")
-        found = _by_multipliers(replace(question, terms=build_terms(question.reading, gaps=gaps)))
+        found = _by_multipliers(replace(question, problem=Problem.build(question.reading, gaps=gaps)))
         if found.bound.value <= known.bound.value:
             break
         known = replace(found, decrease=known.decrease)
@@ -212,7 +207,7 @@ def _with_less_weight(question: Question, known: Evidence) -> Evidence:
     """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
     for cap, softer in softened(question.reading):
         question.clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
-        found = _by_multipliers(replace(question, reading=softer, terms=build_terms(softer)))
+        found = _by_multipliers(replace(question, problem=Problem.build(softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
         if question.is_answered(known) or not deadline.fits():

@@ -9,7 +9,6 @@ docs/maths/, section 5.8.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,12 +16,12 @@ import numpy as np
 import scipy
 
 from gtsam_sdp import deadline
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.structure import touched_rows
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Entries
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
-from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.vector import VectorLift
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
@@ -47,33 +46,32 @@ _ROUNDOFFS = 64
 """Roundoffs of a distance granted to its direction and to its difference from the range."""
 
 
-def applies(reading: Reading, terms: Sequence[Terms]) -> bool:
+def applies(problem: Problem) -> bool:
     """Whether the graph is about positions in a world frame only, and ranges among them."""
-    layout = reading.layout
-    return layout.world >= 0 and len(layout.blocks) == 1 and any(_is_range(batch) for batch in terms)
+    layout = problem.layout
+    return layout.world >= 0 and len(layout.blocks) == 1 and any(_is_range(batch) for batch in problem.terms)
 
 
-def bound_near(reading: Reading, terms: Sequence[Terms], enough: float) -> VerifiedBound:
+def bound_near(problem: Problem, enough: float) -> VerifiedBound:
     """The best bound of terms that hold in smaller and smaller balls around the values.
 
     Args:
-        reading: the graph at a local optimum.
-        terms: of its factors, at the values.
+        problem: the graph at a local optimum, lifted.
         enough: a bound that needs no improvement.
     """
-    lift = VectorLift.build(reading, terms)
+    lift, cost = VectorLift.build(problem), problem.reading.cost
     ranges = _Ranges.build(lift)
     if (lift.rows.coordinates.reference[ranges.rows] != lift.layout.world).any():
         return _NOTHING
-    radius = min(_anywhere(lift, share, ranges).radius(reading.cost) for share in _FARTHER)
-    others = replace(lift, terms=[batch for batch in lift.terms if not _is_range(batch)])
+    radius = min(_anywhere(lift, share, ranges).radius(cost) for share in _FARTHER)
+    others = lift.with_terms([batch for batch in lift.terms if not _is_range(batch)])
     best = _NOTHING
     for _ in range(_PASSES):
         if not math.isfinite(radius):
             break
-        problem = ranges.near(others, radius)
-        best = max(best, problem.bound(), key=lambda bound: bound.value)
-        smaller = problem.radius(reading.cost)
+        near = ranges.near(others, radius)
+        best = max(best, near.bound(), key=lambda bound: bound.value)
+        smaller = near.radius(cost)
         if best.value >= enough or not smaller < _SMALLER * radius or not deadline.fits():
             break
         radius = smaller
@@ -133,7 +131,7 @@ def _anywhere(lift: VectorLift, share: float, ranges: _Ranges) -> _Problem:
     starts = np.cumsum([len(batch.factor) for batch in lift.terms if _is_range(batch)])[:-1]
     own = iter(np.split(points, starts))
     moved = [batch.touching(next(own)) if _is_range(batch) else batch for batch in lift.terms]
-    lift = replace(lift, terms=moved)
+    lift = lift.with_terms(moved)
     return _Problem(lift.slack([lift.cost_entries()], np.zeros(0)), ranges.moving(lift), ranges.weight)
 
 

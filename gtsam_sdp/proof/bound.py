@@ -22,6 +22,7 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
 from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
 from gtsam_sdp.linalg.sums import exact_sum
+from gtsam_sdp.proof.multipliers import closed_form_multipliers
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
 from gtsam_sdp.proof.slack import PairTerms, Slack
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
@@ -136,6 +137,11 @@ def verify_bound(
         quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.
     """
     return prove_bound(Slack.build(qcqp, multipliers, pairs), Y, quick=quick)
+
+
+def bound_at(qcqp: Qcqp, Y: Array, *, quick: bool = False) -> VerifiedBound:
+    """`verify_bound` with the multipliers in closed form at Y."""
+    return verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y, quick=quick)
 
 
 def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy
 
-from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates, plain_coordinates
+from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.svec import upper_entries
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.proof.bound import VerifiedBound, verify_bound
-from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.proof.bound import VerifiedBound, bound_at, verify_bound
 from gtsam_sdp.proof.slack import PairTerms
-from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates, CoordinateMaker
 from gtsam_sdp.relaxation.forms import Forms, variable_groups
 from gtsam_sdp.relaxation.hull import MatrixEntries, hull_adjoint, hull_entries, plane_entries
@@ -53,24 +52,23 @@ class GramLift(Lift):
     couples_positions: bool
 
     @classmethod
-    def build(cls, reading: Reading, terms: Sequence[Terms]) -> GramLift:
-        """The lift of a reading and its terms.
+    def build(cls, problem: Problem) -> GramLift:
+        """The lift of a problem.
 
         Raises:
             InvalidGraphError: a key that no term constrains.
         """
-        terms = [batch.touching_at(reading.estimate, reading.layout.world) for batch in terms]
+        reading, layout = problem.reading, problem.layout
+        problem = problem.with_terms([batch.touching_at(reading.estimate, layout.world) for batch in problem.terms])
         plain = plain_coordinates(reading)
-        anchor = centred_coordinates(reading, terms).anchor
         return cls(
-            reading=reading,
-            terms=terms,
-            forms=[Forms.of_terms(batch, plain) for batch in terms],
-            size=reading.layout.size,
-            owner=reading.layout.row_variable,
+            problem=problem,
+            forms=[Forms.of_terms(batch, plain) for batch in problem.terms],
+            size=layout.size,
+            owner=layout.row_variable,
             plain=plain,
-            maker=CoordinateMaker(reading.estimate, anchor),
-            couples_positions=reading.layout.space.dimension == 2 and any(_turns_positions(batch) for batch in terms),
+            maker=CoordinateMaker(reading.estimate, problem.coordinates.anchor),
+            couples_positions=layout.space.dimension == 2 and any(_turns_positions(b) for b in problem.terms),
         )
 
     @property
@@ -263,27 +261,22 @@ class GramLift(Lift):
         """The best of three bounds: multipliers of the solver, and in closed form at Y and at the values given."""
 
         def solved(terms: Sequence[Terms]) -> VerifiedBound:
-            qcqp, reduced = self._centred(Y, terms)
-            given = self._block_multipliers(problem, y, qcqp.coordinates.kept[qcqp.blocks])
-            return verify_bound(qcqp, given, reduced, pairs=self._pair_terms(problem, y, qcqp))
+            at = self.problem.with_terms(terms).at(Y)
+            given = self._block_multipliers(problem, y, at.coordinates.kept[at.qcqp.blocks])
+            return verify_bound(at.qcqp, given, at.Y, pairs=self._pair_terms(problem, y, at.qcqp))
 
-        points = [self._centred(at, self._touching_at(at)) for at in (Y, self.reading.estimate)]
-        bounds = [best_touching(problem, self.terms, y, solved), *(_polished_bound(*point) for point in points)]
-        return max(bounds, key=lambda bound: bound.value), points[0][0].term_size(points[0][1])
+        points = [self.problem.with_terms(self._touching_at(at)).at(at) for at in (Y, self.reading.estimate)]
+        bounds = [best_touching(problem, self.terms, y, solved), *map(_polished_bound, points)]
+        return max(bounds, key=lambda bound: bound.value), points[0].qcqp.term_size(points[0].Y)
 
     def _touching_at(self, Y: Array) -> Sequence[Terms]:
         """The terms, those of distances as tangents at the distances in Y."""
         return [batch.touching_at(Y, self.layout.world) for batch in self.terms]
 
-    @cached_property
+    @property
     def qcqp(self) -> Qcqp:
         """The lifted problem, positions counted from the values given."""
-        return self._centred(self.reading.estimate, self.terms)[0]
-
-    def _centred(self, Y: Array, terms: Sequence[Terms]) -> tuple[Qcqp, Array]:
-        """The lifted problem in coordinates centred at a point, and the point in them."""
-        coordinates = centred_coordinates(replace(self.reading, estimate=Y), terms)
-        return Qcqp.assemble(terms, self.layout, coordinates), coordinates.reduce(Y)
+        return self.problem.qcqp
 
     def _block_multipliers(self, problem: CliqueProblem, y: Array, blocks: Array) -> Array:
         """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""
@@ -312,10 +305,10 @@ class GramLift(Lift):
         return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
 
 
-def _polished_bound(qcqp: Qcqp, Y: Array) -> VerifiedBound:
-    """The bound of multipliers in closed form at the critical point near Y."""
-    best = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True).Y
-    return verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
+def _polished_bound(problem: Problem) -> VerifiedBound:
+    """The bound of multipliers in closed form at the critical point near the values."""
+    best = descend(Quadratic(problem.qcqp), problem.Y, POLISH_DECREASE, near=True).Y
+    return bound_at(problem.qcqp, best, quick=True)
 
 
 def _doubled(matrix: Array) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.proof.bound import VerifiedBound
 from gtsam_sdp.reading.graph import Reading
@@ -40,23 +41,31 @@ class Lift(ABC):
     """A lift of a graph: a matrix with one block of rows for each variable, and a cost linear in its Gram matrix.
 
     Attributes:
-        reading: the graph and values as arrays.
-        terms: the terms of its factors.
+        problem: the graph and values as arrays, and the terms of its factors.
         forms: the terms on the rows of the lift.
         size: rows of the lift.
         owner: the variable of each row; the number of variables stands for the world frame, (size,).
     """
 
-    reading: Reading
-    terms: Sequence[Terms]
+    problem: Problem
     forms: Sequence[Forms]
     size: int
     owner: Array
 
     @property
+    def reading(self) -> Reading:
+        """The graph and values as arrays."""
+        return self.problem.reading
+
+    @property
+    def terms(self) -> Sequence[Terms]:
+        """The terms of the graph's factors."""
+        return self.problem.terms
+
+    @property
     def layout(self) -> Layout:
         """Rows of the variables."""
-        return self.reading.layout
+        return self.problem.layout
 
     @property
     def stiffness_forms(self) -> Sequence[Forms] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -14,6 +14,7 @@ import numpy as np
 from gtsam_sdp.backends.base import BackendResult
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFailedError
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
@@ -26,7 +27,6 @@ from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, is_better_than_gram
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.shown import Shown
-from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
 
 LiftChoice = Literal["gram", "vector", "auto"]
@@ -119,25 +119,24 @@ class Relaxation(Shown):
     @classmethod
     def build(
         cls,
-        reading: Reading,
-        terms: Sequence[Terms],
+        problem: Problem,
         *,
         lift: LiftChoice = "gram",
         tighten: bool = True,
         ordering: OrderingChoice = "auto",
     ) -> Relaxation:
-        """The relaxation of terms; "auto" takes the vector lift where only that one holds all costs, and it fits."""
+        """The relaxation of a problem; "auto" takes the vector lift where only that holds all costs, and it fits."""
         check_lift(lift)
         check_ordering(ordering)
-        if not terms:
+        if not problem.terms:
             raise InvalidGraphError(
                 "Nothing is left to relax: all factors are hard constraints or were dropped. Add factors with a cost."
             )
-        if lift == "vector" or (lift == "auto" and is_better_than_gram(terms)):
-            relaxation = cls._ordered(VectorLift.build(reading, terms), tighten, ordering)
+        if lift == "vector" or (lift == "auto" and is_better_than_gram(problem.terms)):
+            relaxation = cls._ordered(VectorLift.build(problem), tighten, ordering)
             if lift == "vector" or relaxation.predicted_cost.fits:
                 return relaxation
-        return cls._ordered(GramLift.build(reading, terms), tighten, ordering)
+        return cls._ordered(GramLift.build(problem), tighten, ordering)
 
     @classmethod
     def _ordered(cls, lift: GramLift | VectorLift, tighten: bool, ordering: OrderingChoice) -> Relaxation:

@@ -19,12 +19,12 @@ import gtsam
 import numpy as np
 import scipy
 
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Constraint
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Entries, count_summands, gather_border, sum_border_exactly, sum_entries
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
-from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
 from gtsam_sdp.relaxation.forms import variable_groups
 from gtsam_sdp.relaxation.hull import MatrixEntries
@@ -105,18 +105,24 @@ class VectorLift(Lift):
     rows: VectorRows
 
     @classmethod
-    def build(cls, reading: Reading, terms: Sequence[Terms]) -> VectorLift:
-        """The lift of a reading and its terms.
+    def build(cls, problem: Problem) -> VectorLift:
+        """The lift of a problem.
 
         Raises:
             InvalidGraphError: a key that no term constrains.
         """
-        reading = with_world(reading)
-        terms = [in_world(batch.touching_at(reading.estimate, -1), reading.layout) for batch in terms]
-        rows = VectorRows.build(reading, terms)
-        owner = np.repeat(reading.layout.row_variable[rows.coordinates.kept], rows.d)
+        reading = with_world(problem.reading)
+        layout = reading.layout
+        terms = [in_world(batch.touching_at(reading.estimate, -1), layout) for batch in problem.terms]
+        problem = Problem(reading, terms)
+        rows = VectorRows.build(problem)
+        owner = np.repeat(layout.row_variable[rows.coordinates.kept], rows.d)
         forms = [form_of(batch, rows) for batch in terms]
-        return cls(reading, terms, forms, rows.h + 1, np.append(owner, len(reading.layout.keys)), rows)
+        return cls(problem, forms, rows.h + 1, np.append(owner, len(layout.keys)), rows)
+
+    def with_terms(self, terms: Sequence[Terms]) -> VectorLift:
+        """The same rows with other terms on them; for a proof, which asks for no forms."""
+        return replace(self, problem=self.problem.with_terms(terms))
 
     @property
     def rank(self) -> int:
@@ -217,11 +223,11 @@ class VectorLift(Lift):
         parameters = problem.parameters(y, _ROTATIONS)
         scale = float(problem.parameters(y, _SCALE)[0, 0])
         group = problem.groups[_ROTATIONS]
-        lift = VectorLift.build(replace(self.reading, estimate=Y), self.terms)
+        lift = VectorLift.build(self.problem.at(Y))
         point = lift.rows.lift(Y)[lift.kept]
 
         def slack_of(terms: Sequence[Terms]) -> Slack:
-            return replace(lift, terms=terms)._slack(scale, group.rows, group.entries, parameters)
+            return lift.with_terms(terms)._slack(scale, group.rows, group.entries, parameters)
 
         bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates
+from gtsam_sdp.lift.coordinates import Coordinates
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.forms import Forms, Slopes
@@ -33,13 +33,13 @@ class VectorRows:
     values: Array
 
     @classmethod
-    def build(cls, reading: Reading, terms: Sequence[Terms]) -> VectorRows:
-        """Rows of a reading whose layout has a world frame."""
-        coordinates = centred_coordinates(reading, [_shadow(batch) for batch in terms])
-        count = reading.layout.space.rows
+    def build(cls, problem: Problem) -> VectorRows:
+        """Rows of a problem whose layout has a world frame."""
+        shadow = problem.with_terms([_shadow(batch) for batch in problem.terms])
+        coordinates, count = shadow.coordinates, problem.layout.space.rows
         fixed = np.zeros(coordinates.size, dtype=bool)
         fixed[coordinates.position[coordinates.references][:, None] + np.arange(count)] = True
-        return cls(coordinates, fixed, _real(coordinates.reduce(reading.estimate)))
+        return cls(coordinates, fixed, _real(shadow.Y))
 
     @property
     def d(self) -> int:

@@ -13,12 +13,10 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
-from gtsam_sdp.certification.conclude import certify_reading
+from gtsam_sdp.certification.conclude import certify_problem
 from gtsam_sdp.deadline import until
 from gtsam_sdp.errors import GtsamSdpError, InvalidGraphError, ProblemTooLargeError, SolveFailedError
-from gtsam_sdp.lift.build import build_terms
-from gtsam_sdp.lift.coordinates import centred_coordinates
-from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -167,9 +165,8 @@ class Search:
         began = time.perf_counter()
         reading = self._read(values)
         with until(self.budget.proof_ends) as deadline:
-            certificate = certify_reading(
-                self.graph, values, reading, Clock(), tolerance=self.options.tolerance, terms=self.exact_terms
-            )
+            problem = Problem.build(reading) if self.exact_terms is None else Problem(reading, self.exact_terms)
+            certificate = certify_problem(self.graph, values, problem, Clock(), tolerance=self.options.tolerance)
         if deadline.was_felt:
             self.budget.leave("the whole proof at the values")
         self._record(name, began, certificate.cost, certificate.lower_bound, certificate.status.name)
@@ -301,7 +298,7 @@ class Search:
         """The chordal initialisation and its cost."""
         began = time.perf_counter()
         reading = self.reading or self._read(zero_values(self.graph, self.options.on_unsupported), at_any_values=True)
-        start = ChordalStart.build(reading, self._terms(reading, at_measurements=True))
+        start = ChordalStart.build(self._problem(reading, at_measurements=True))
         if self.exact_terms and start.quadratic is not None:
             cost = start.quadratic.qcqp.cost(start.Y)
         else:
@@ -416,13 +413,13 @@ class Search:
         staircase = Rung("the staircase", self._climb_staircase)
         if self.options.method != "auto":
             return (staircase if self.options.method == "staircase" else Rung(_RELAXATION, self._relax),)
-        reading, terms = self._at_best(at_measurements=True)
-        if not terms:
+        problem = self._at_best(at_measurements=True)
+        if not problem.terms:
             return ()
-        relaxation = self._relaxation(reading, terms)
+        relaxation = self._relaxation(problem)
         cost = relaxation.predicted_cost
         relax = Rung(_RELAXATION, partial(self._relax, relaxation))
-        if cost.fits and any(batch.distances is not None for batch in terms):
+        if cost.fits and any(batch.distances is not None for batch in problem.terms):
             return (relax,)  # which chooses the tangents of ranges; the staircase has to take flat ones
         if cost.fits and cost.flops <= MAX_FLOPS_FIRST:
             return (relax, staircase)
@@ -438,47 +435,46 @@ class Search:
             self.reading = reread(self.reading, self.graph, values, at_any_values=at_any_values)
         return self.reading
 
-    def _at_best(self, *, at_measurements: bool) -> tuple[Reading, Sequence[Terms]]:
-        """The graph at the best values, and its terms."""
+    def _at_best(self, *, at_measurements: bool) -> Problem:
+        """The graph at the best values, lifted."""
         assert self.values is not None
-        reading = self._read(self.values)
-        return reading, self._terms(reading, at_measurements=at_measurements)
+        return self._problem(self._read(self.values), at_measurements=at_measurements)
 
-    def _terms(self, reading: Reading, *, at_measurements: bool) -> Sequence[Terms]:
-        """The terms of the graph; if they are its cost and do not depend on the values they are built once."""
+    def _problem(self, reading: Reading, *, at_measurements: bool) -> Problem:
+        """The lifted problem; terms that are the graph's cost and do not depend on the values are built once."""
         if self.exact_terms is not None:
-            return self.exact_terms
-        terms = build_terms(reading, at_measurements=at_measurements)
-        if not reading.user_factors and not reading.dropped and are_exact(terms):
-            self.exact_terms = terms
-        return terms
+            return Problem(reading, self.exact_terms)
+        problem = Problem.build(reading, at_measurements=at_measurements)
+        if not reading.user_factors and not reading.dropped and are_exact(problem.terms):
+            self.exact_terms = problem.terms
+        return problem
 
     def _climb_staircase(self) -> None:
         """The staircase with terms that touch each cost at zero error, then at better and better values."""
         for round_ in range(_STAIRCASES):
-            reading, terms = self._at_best(at_measurements=round_ == 0)
-            if not terms:
+            problem = self._at_best(at_measurements=round_ == 0)
+            if not problem.terms:
                 return
             cost = self.best.cost
-            self._climb_once(reading, terms, for_bound=round_ > 0)
+            self._climb_once(problem, for_bound=round_ > 0)
             improves = self.best.cost < cost * (1 - self.options.tolerance)
-            if self.is_over or not _has_tangents(terms) or not (improves or round_ == 0):
+            if self.is_over or not _has_tangents(problem.terms) or not (improves or round_ == 0):
                 return
             if self.budget.is_spent(float(improves)):
                 self.budget.leave("the staircase with tangents at the solution")
                 return
 
-    def _climb_once(self, reading: Reading, terms: Sequence[Terms], *, for_bound: bool) -> None:
+    def _climb_once(self, problem: Problem, *, for_bound: bool) -> None:
         """One staircase from the best values; with tangents there it is climbed for its bound rather than its point."""
         began = time.perf_counter()
         # other tangents of ranges may leave the lifted cost without a minimum
-        terms = [batch if batch.distances is None else convex(batch, reading.layout.space.rows) for batch in terms]
-        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-        Y = qcqp.coordinates.reduce(reading.estimate)
-        columns = 2 * reading.layout.space.dimension + 2
+        space = problem.layout.space
+        flat_terms = [batch if batch.distances is None else convex(batch, space.rows) for batch in problem.terms]
+        problem = problem.with_terms(flat_terms)
+        qcqp, columns = problem.qcqp, 2 * space.dimension + 2
         quadratic = Quadratic(qcqp)
         ends = time.perf_counter() + _SHARE * self.budget.for_a_rung
-        climbed = climb(quadratic, Y, max_columns=columns, ends=ends, seed=self.options.seed)
+        climbed = climb(quadratic, problem.Y, max_columns=columns, ends=ends, seed=self.options.seed)
         if climbed.was_late:
             self.budget.leave("the staircase to its end")
         flat = rounded(qcqp, climbed.Y)
@@ -493,10 +489,10 @@ class Search:
     def _relax(self, relaxation: Relaxation | None = None) -> None:
         """The relaxation with terms that touch each cost at zero error, then at the best values."""
         if relaxation is None:
-            reading, terms = self._at_best(at_measurements=True)
-            if not terms:
+            problem = self._at_best(at_measurements=True)
+            if not problem.terms:
                 return
-            relaxation = self._relaxation(reading, terms)
+            relaxation = self._relaxation(problem)
         if not self._is_worth_it(relaxation):
             return
         values = self._solve_sdp(relaxation, "relaxation")
@@ -508,7 +504,7 @@ class Search:
         if self.is_over or not _has_tangents(terms):
             return
         if self.budget.allows(f"{_RELAXATION} with tangents at the solution", seconds, self._tolerances):
-            self._solve_sdp(self._relaxation(*self._at_best(at_measurements=False)), "relaxation at the solution")
+            self._solve_sdp(self._relaxation(self._at_best(at_measurements=False)), "relaxation at the solution")
 
     def _is_worth_it(self, relaxation: Relaxation) -> bool:
         """Whether a relaxation is begun: it is where that was asked for, and where it is refused for its size."""
@@ -530,8 +526,8 @@ class Search:
         placed = self._completed(reading.layout.unlift(placed_by_ranges(reading, terms, reading.estimate)))
         return placed if self.graph.error(placed) < self.graph.error(values) else values
 
-    def _relaxation(self, reading: Reading, terms: Sequence[Terms]) -> Relaxation:
-        return Relaxation.build(reading, terms, lift=self.options.lift, ordering=self.options.ordering)
+    def _relaxation(self, problem: Problem) -> Relaxation:
+        return Relaxation.build(problem, lift=self.options.lift, ordering=self.options.ordering)
 
     def _solve_sdp(self, relaxation: Relaxation, name: str) -> gtsam.Values | None:
         """Solves a relaxation and keeps its bound; its values, None if it is too large or the solver found no point."""

@@ -13,9 +13,7 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError, Offender, UnsupportedFactorError, format_factor, format_key
 from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
 from gtsam_sdp.factors.registry import Adapter, has_user_terms
-from gtsam_sdp.lift.build import build_terms
-from gtsam_sdp.lift.coordinates import centred_coordinates
-from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -35,7 +33,7 @@ def starting_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsuppo
         GtsamSdpError: as `certify`.
     """
     reading = read(graph, zero_values(graph, on_unsupported), on_unsupported, at_any_values=True)
-    start = ChordalStart.build(reading, build_terms(reading, at_measurements=True))
+    start = ChordalStart.build(Problem.build(reading, at_measurements=True))
     return start.values(start.Y)
 
 
@@ -44,38 +42,35 @@ class ChordalStart:
     """The lifted cost with terms that depend on no values, and its chordal initialisation.
 
     Attributes:
-        reading: the graph; what its values are does not matter.
-        terms: of the lifted cost.
+        problem: the graph, lifted; what its values are does not matter.
         quadratic: the lifted cost, None for a graph without soft factors.
         Y: the initialisation, (n, rank).
     """
 
-    reading: Reading
-    terms: Sequence[Terms]
+    problem: Problem
     quadratic: Quadratic | None
     Y: Array
 
     @classmethod
-    def build(cls, reading: Reading, terms: Sequence[Terms]) -> ChordalStart:
+    def build(cls, problem: Problem) -> ChordalStart:
         """From terms at the measurements; log-map terms are made convex, those of ranges next to nothing."""
-        count = reading.layout.space.rows
+        reading, count = problem.reading, problem.layout.space.rows
         origin = np.zeros_like(reading.estimate)
         origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
         reading = with_hard_values(replace(reading, estimate=origin))
-        if not terms:
-            return cls(reading, terms, None, reading.estimate)
-        terms = [_started(batch, count) for batch in terms]
-        qcqp = Qcqp.assemble(terms, reading.layout, centred_coordinates(reading, terms))
-        quadratic = Quadratic(qcqp)
+        problem = Problem(reading, [_started(batch, count) for batch in problem.terms])
+        if not problem.terms:
+            return cls(problem, None, reading.estimate)
+        quadratic = Quadratic(problem.qcqp)
         try:
-            return cls(reading, terms, quadratic, chordal_initialisation(quadratic))
+            return cls(problem, quadratic, chordal_initialisation(quadratic))
         except np.linalg.LinAlgError:
-            return cls(reading, terms, quadratic, qcqp.coordinates.reduce(reading.estimate))
+            return cls(problem, quadratic, problem.Y)
 
     def values(self, Y: Array) -> gtsam.Values:
         """Values of a point; positions that only ranges hold are placed where these meet."""
-        lifted = Y if self.quadratic is None else self.quadratic.qcqp.coordinates.expand(Y)
-        return self.reading.layout.unlift(placed_by_ranges(self.reading, self.terms, lifted))
+        lifted = Y if self.quadratic is None else self.problem.coordinates.expand(Y)
+        return self.problem.layout.unlift(placed_by_ranges(self.problem.reading, self.problem.terms, lifted))
 
 
 def _started(batch: Terms, count: int) -> Terms:

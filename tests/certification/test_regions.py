@@ -10,7 +10,7 @@ import pytest
 
 from gtsam_sdp import certify, solve
 from gtsam_sdp.certification.regions import applies, bound_near
-from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import read
 from tests import problems
 
@@ -106,9 +106,9 @@ def test_bounds_are_below_every_minimum(seed: int) -> None:
     costs = [graph.error(values) for values in found]
     for values in (found[int(np.argmin(costs))], found[int(np.argmax(costs))]):
         reading = read(graph, values, "raise")
-        terms = build_terms(reading)
-        assert applies(reading, terms)
-        assert bound_near(reading, terms, np.inf).value <= min(costs) * (1 + 1e-9) + 1e-12
+        problem = Problem.build(reading)
+        assert applies(problem)
+        assert bound_near(problem, np.inf).value <= min(costs) * (1 + 1e-9) + 1e-12
 
 
 def test_a_mirrored_position_is_no_proof() -> None:
@@ -127,4 +127,4 @@ def test_a_mirrored_position_is_no_proof() -> None:
     better = problems.optimize(graph, values)
     assert graph.error(better) < graph.error(result)
     reading = read(graph, result, "raise")
-    assert bound_near(reading, build_terms(reading), np.inf).value <= graph.error(better) * (1 + 1e-9)
+    assert bound_near(Problem.build(reading), np.inf).value <= graph.error(better) * (1 + 1e-9)
