@@ -1,0 +1,1 @@
+"""Robust losses of GTSAM, and parabolas that are never above them on an interval."""
