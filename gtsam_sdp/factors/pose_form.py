@@ -90,6 +90,10 @@ class _Estimate:
     v: Array
     theta: Array
     marginal: Array
+    slope_rotation: Array
+    slope_translation: Array
+    constant: Array
+    slope_size: Array
 
     @property
     def curvature(self) -> Array:
@@ -107,9 +111,10 @@ def pose_form(
     offset: Array,
     relative: Array,
     e: Array,
-    max_cost: float,
+    max_cost: float | Array,
     space: Space,
     gaps: Sequence[float] = (),
+    share: float | Array = 1.0,
 ) -> LocalForm:
     """Minorant of 1/2 r^T L r, r = Log of the relative pose, on the rows (R_i, R_j, p): section 2.5.
 
@@ -125,6 +130,8 @@ def pose_form(
             second one made with that, ...: what limits the angle further.
     """
     estimate = _estimate(information, relative, e, max_cost, space)
+    estimate = replace(estimate, **_tangent(information, share, estimate))
+    information = np.broadcast_to(share, len(information))[:, None, None] * information
     split = _choose_split(information, estimate, max_cost, space)
     for gap in gaps:
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
@@ -142,6 +149,22 @@ def pose_form(
     return LocalForm(matrix / 2, (constant + extra) / 2, exactness)
 
 
+def _tangent(information: Array, share: float | Array, estimate: _Estimate) -> dict[str, Array]:
+    """The part (1 - share) of the cost that goes by its tangent r^^T L r - 1/2 r^^T L r^: slope, constant."""
+    angles = estimate.omega.shape[1]
+    rest = 1 - np.broadcast_to(share, len(information))
+    r = np.concatenate([estimate.omega, estimate.v], axis=1)
+    slope = rest[:, None] * transform(information, r)
+    size = rest * np.linalg.norm(transform(np.abs(information), np.abs(r)), axis=1)
+    rounding = 16 * UNIT_ROUNDOFF * size * (np.pi + np.linalg.norm(r, axis=1))
+    return {
+        "slope_rotation": slope[:, :angles],
+        "slope_translation": slope[:, angles:],
+        "constant": -np.sum(slope * r, axis=1) / 2 - rounding,
+        "slope_size": size,
+    }
+
+
 def _estimate(information: Array, relative: Array, e: Array, max_cost: float, space: Space) -> _Estimate:
     angles = information.shape[-1] - space.dimension
     omega = log_rotation(relative, space)
@@ -156,11 +179,14 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
         uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / UNIT_ROUNDOFF))
         smallest = smallest_eigenvalue(information[:, :angles, :angles] - moved, uncertain)
     with np.errstate(divide="ignore", invalid="ignore"):
-        theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
+        theta = np.sqrt(2 * np.asarray(max_cost) / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
     v = log_translation(omega, e, space)
-    return _Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0))
+    nothing = np.zeros(len(theta))
+    return _Estimate(
+        relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, nothing, nothing
+    )
 
 
 def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:
@@ -173,7 +199,7 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     least = _LEAST_ROTATION * estimate.marginal
     best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space)
     for beta in MIXING_LADDER[1:]:
-        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
+        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * np.max(max_cost) / len(plain)))
         if not len(rest):
             break
         part = estimate.select(rest)
@@ -219,15 +245,16 @@ def _split(information: Array, smallest: Array, beta: Array, least: Array, estim
     applies = (kappa > least) & (tau > 0)
     y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
     a_translation = transform(part.x, y)
-    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope
+    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope + estimate.slope_rotation
+    pulled = a_translation + estimate.slope_translation
     w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
-    u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
+    u0 = -pulled / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
     applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
     constant = (
         -np.sum(y * a_translation, axis=1) - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
     ) / 2 - part.charge(y, np.where(applies, tau, 1.0))
-    constant += stiff.constant
+    constant += stiff.constant + estimate.constant
     loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
     zero = ~applies[:, None]
     return _Split(tau, stiff.kept, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
