@@ -21,6 +21,7 @@ from gtsam_sdp.factors.rotation_form import (
     largest_angle,
     put,
 )
+from gtsam_sdp.factors.touching import Nearness
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.terms.terms import Exactness
@@ -69,6 +70,14 @@ class _Split:
     constant: Array
     loss: Array
 
+    def linear(self, information: Array) -> Array:
+        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
+        angles = self.rotation.shape[-1]
+        rest = information.copy()
+        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-9)
+        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-9), information.shape[-1] - angles)
+        return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
+
     def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
         """This split with other's numbers for the factors `at`, where `chosen`."""
 
@@ -90,6 +99,11 @@ class _Estimate:
     v: Array
     theta: Array
     marginal: Array
+
+    @property
+    def r(self) -> Array:
+        """(omega, v), (m, k)."""
+        return np.concatenate([self.omega, self.v], axis=1)
 
     @property
     def curvature(self) -> Array:
@@ -126,11 +140,15 @@ def pose_form(
     """
     estimate = _estimate(information, relative, e, max_cost, space)
     split = _choose_split(information, estimate, max_cost, space)
+    near = Nearness.below_cost(information, estimate.r, max_cost, space)
+    found = near.touching(_worth_touching(split, max_cost))
     for gap in gaps:
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
-        estimate = replace(estimate, theta=np.minimum(estimate.theta, angle))
+        near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
+        estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
         split = _choose_split(information, estimate, max_cost, space)
+        found = near.touching(_worth_touching(split, max_cost))
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -139,7 +157,13 @@ def pose_form(
     rows = space.rows
     put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj())
     exactness = np.where(np.isfinite(split.loss), int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
-    return LocalForm(matrix / 2, (constant + extra) / 2, exactness)
+    form = LocalForm(matrix / 2, (constant + extra) / 2, exactness)
+    return found.replace(form, measured, offset, space)
+
+
+def _worth_touching(split: _Split, max_cost: float) -> Array:
+    """The factors whose terms lose something at the estimate."""
+    return ~(split.loss <= _NEGLIGIBLE_LOSS * max_cost / len(split.loss))
 
 
 def _estimate(information: Array, relative: Array, e: Array, max_cost: float, space: Space) -> _Estimate:

@@ -28,11 +28,12 @@ _STIFF = 0.99
 
 @dataclass(frozen=True)
 class LocalForm:
-    """Quadratic forms of m factors on their local rows, with constants and exactness."""
+    """Quadratic forms of m factors on their local rows, with constants, exactness and `Terms.magnitude`."""
 
     matrix: Array
     constant: Array
     exactness: Array
+    magnitude: Array | None = None
 
 
 @dataclass(frozen=True)
