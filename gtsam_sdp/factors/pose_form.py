@@ -34,6 +34,9 @@ _SPARE = 1e-10
 _LEAST_ROTATION = 0.3
 """Share of the information of the rotation alone that kappa has to be, for a share beta of the ladder to apply."""
 
+_LOOSE = 0.9
+"""Share of its curvature that a term keeps which is only to tell where better solutions are."""
+
 _NEGLIGIBLE_LOSS = 1e-8
 """Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
 
@@ -149,6 +152,7 @@ def pose_form(
         estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
         split = _choose_split(information, estimate, max_cost, space)
         found = near.touching(_worth_touching(split, max_cost))
+        split = _loosened(split, information, estimate, found.missing & ~_is_plain(information, space), space)
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -192,8 +196,7 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     angles = information.shape[-1] - space.dimension
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
-    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
-    plain = (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
+    plain = _is_plain(information, space)
     least = _LEAST_ROTATION * estimate.marginal
     best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space)
     for beta in MIXING_LADDER[1:]:
@@ -214,6 +217,34 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     return best
 
 
+def _is_plain(information: Array, space: Space) -> Array:
+    """Whether the translation's information is a multiple of I and nothing is correlated with it, (m,)."""
+    angles = information.shape[-1] - space.dimension
+    inner = information[:, angles:, angles:]
+    smallest = smallest_eigenvalue(inner)
+    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
+    return (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
+
+
+def _loosened(split: _Split, information: Array, estimate: _Estimate, where: Array, space: Space) -> _Split:
+    """The split that keeps half of the curvature `where` there is one: what the cost is above it grows all around.
+
+    Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
+    """
+    at = np.flatnonzero(where & np.isfinite(split.loss))
+    if not len(at):
+        return split
+    angles = information.shape[-1] - space.dimension
+    smallest = smallest_eigenvalue(information[at][:, angles:, angles:])
+    part, none, chosen = estimate.select(at), np.zeros(len(at)), None
+    fair = _fair_share(information[at], smallest, space)
+    for share in (*(np.full(len(at), beta) for beta in MIXING_LADDER), np.where(fair > 0, fair, MIXING_LADDER[0])):
+        tried = _split(information[at], smallest, share, none, part, space, _LOOSE)
+        chosen = tried if chosen is None else chosen.replace(tried, np.arange(len(at)), tried.loss < chosen.loss)
+    assert chosen is not None
+    return split.replace(chosen, at, np.isfinite(chosen.loss))
+
+
 def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
     """The share beta that leaves translation and rotation half of what their marginal information holds, (m,).
 
@@ -228,29 +259,44 @@ def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
     return np.where(cross.any(axis=(1, 2)), np.clip(np.nan_to_num(share), 0.5, 1.0), 0.0)
 
 
-def _split(information: Array, smallest: Array, beta: Array, least: Array, estimate: _Estimate, space: Space) -> _Split:
+def _split(
+    information: Array,
+    smallest: Array,
+    beta: Array,
+    least: Array,
+    estimate: _Estimate,
+    space: Space,
+    keep: float = 1.0,
+) -> _Split:
     """Steps 1 and 2 of section 2.5 for one share beta a factor; the loss is infinite where it does not apply.
 
-    It applies where kappa > `least`, among other conditions.
+    It applies where kappa > `least`, among other conditions. Of the curvature it keeps a share; the rest of it goes by
+    its tangent too (for beta > 0).
 
     The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
     the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
     """
     part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
-    stiff = StiffAxis.split(part.rotation, estimate.omega)
+    stiff = StiffAxis.split(part.rotation, estimate.omega).loosened(keep, estimate.omega)
     kappa = smallest_eigenvalue(stiff.kept, _joint_scale(part, stiff))
-    tau = smallest * (1 - beta) * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
+    held = smallest * (1 - beta)
+    tau = held * keep * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
     applies = (kappa > least) & (tau > 0)
     y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
     a_translation = transform(part.x, y)
     a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope
+    linear = np.sum(y * a_translation, axis=1)
+    if keep < 1:
+        given_up = (held * (1 - keep))[:, None] * estimate.v
+        a_translation = a_translation + given_up
+        linear = linear + np.sum(given_up * estimate.v, axis=1)
     w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
     u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
     applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
     constant = (
-        -np.sum(y * a_translation, axis=1) - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
-    ) / 2 - part.charge(y, np.where(applies, tau, 1.0))
+        -linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
+    ) / 2 - part.charge(y, np.where(applies, tau, 1.0), (1 - keep) * held[:, None] * estimate.v)
     constant += stiff.constant
     loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
     zero = ~applies[:, None]
@@ -305,9 +351,12 @@ class _Complement:
         rotation = rr - moved - scaled_identity(held, angles)
         return cls(rotation, x, gain, 2 * np.linalg.norm(reach, axis=(1, 2)))
 
-    def charge(self, y: Array, tau: Array) -> Array:
-        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle."""
-        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)), axis=1)
+    def charge(self, y: Array, tau: Array, more: Array) -> Array:
+        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle.
+
+        `more` slope, (m, d), is added to that of the translation.
+        """
+        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)) + np.abs(more), axis=1)
         slope = 16 * UNIT_ROUNDOFF * size
         turning = 16 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(self.gain), axis=(1, 2)) * size
         return slope**2 / (2 * _SPARE * tau) + np.pi * turning + 16 * UNIT_ROUNDOFF * size * np.linalg.norm(y, axis=1)

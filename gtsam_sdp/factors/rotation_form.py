@@ -148,6 +148,16 @@ class StiffAxis:
         return cls(kept, slope, constant)
 
 
+    def loosened(self, keep: float, omega: Array) -> StiffAxis:
+        """A share of what is kept, the rest of it by its tangent too."""
+        if keep == 1:
+            return self
+        slope = (1 - keep) * np.einsum("kij,kj->ki", self.kept, omega)
+        size = np.linalg.norm(self.kept, axis=(1, 2))
+        constant = self.constant - np.sum(slope * omega, axis=1) / 2 - 32 * UNIT_ROUNDOFF * np.pi**2 * size
+        return StiffAxis(keep * self.kept, self.slope + slope, constant)
+
+
 def _is_below_share_of_trace(information: Array) -> Array:
     """Whether no axis is stiff: A = share * trace * I - L has positive leading minors (cheaper than eigenvalues)."""
     share = _STIFF / (1 + _STIFF) * np.trace(information, axis1=1, axis2=2)

@@ -23,7 +23,7 @@ _SPARE = 1e-4
 _LARGEST_CONDITION = 1e9
 """Condition number of the information, its diagonal scaled to one, up to which that is enough."""
 
-_SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
+_SHARES = (0.03, 0.08, 0.15, 0.3)
 """Shares of the curvature that are given up, in this order, for the term to be sound."""
 
 _TRANSLATION = (0.9, 0.6, 0.3, 0.97)
@@ -32,8 +32,8 @@ _TRANSLATION = (0.9, 0.6, 0.3, 0.97)
 _LARGEST_METRIC = 1e9
 """Largest trace of a metric of a region against that of the region before, whose digits it must not take."""
 
-_IN_GAP = 0.9
-"""Weight of the ellipsoid of the excess against that of the cost, in an ellipsoid around what both have in common."""
+_IN_BOTH = (0.0, 0.3, 0.6, 0.9)
+"""Weights of a second ellipsoid against that of the region, in an ellipsoid around what both have in common."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +90,23 @@ class Region:
         allowed = 2 * max(gap, 0.0) * (1 + 1e-6) + lifted
         # A and what is allowed scaled down to numbers that leave the rest of the metric its digits
         share = 1 / np.maximum(allowed, np.maximum(trace, lifted) / _LARGEST_METRIC + np.finfo(float).tiny)
-        metric = _IN_GAP * share[:, None, None] * (excess + lifted[:, None, None] * identity)
-        return self._shrunk(symmetric(metric) + (1 - _IN_GAP) * identity, r, angles)
+        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles)
 
     def turning_less(self, theta: Array, r: Array, angles: int) -> Region:
         """A region around the part with angles of at most theta [rad], (m,)."""
         reach = (theta + np.linalg.norm(r[:, :angles], axis=1)) * (1 + 1e-6)
         turning = self.root[:, :angles] / reach[:, None, None]
-        metric = 0.3 * symmetric(turning.swapaxes(1, 2) @ turning) + 0.7 * np.eye(self.root.shape[-1])
         limited = replace(self, theta=np.minimum(self.theta, theta))
-        return limited._shrunk(metric, r, angles)
+        return limited._shrunk(turning.swapaxes(1, 2) @ turning, r, angles)
 
     def _shrunk(self, metric: Array, r: Array, angles: int) -> Region:
-        """The region z^T metric z <= 1, of which the points in question are known to be in."""
-        eigenvalues, axes = np.linalg.eigh(metric)
-        root = self.root @ (axes * ((1 + 1e-3) / np.sqrt(eigenvalues))[:, None, :])
+        """The smallest of some ellipsoids around the part of the region where z^T metric z <= 1."""
+        eigenvalues, axes = np.linalg.eigh(symmetric(metric))
+        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in _IN_BOTH])
+        smallest = np.argmax(np.sum(np.log(mixed), axis=2), axis=0)
+        chosen = np.take_along_axis(mixed, smallest[None, :, None], axis=0)[0]
+        rounding = np.where(smallest > 0, 1 + 1e-3, 1.0)
+        root = self.root @ (axes * (rounding[:, None] / np.sqrt(chosen))[:, None, :])
         theta, length = _reach(root, angles)
         theta = np.linalg.norm(r[:, :angles], axis=1) + theta
         length = np.linalg.norm(r[:, angles:], axis=1) + length
@@ -296,10 +298,11 @@ def _fifth_order(contact: Contact, r: Array, root: Array, theta: Array, length: 
 
 @dataclass(frozen=True)
 class Found:
-    """The terms that touch, of the factors `at`, (n,), of m."""
+    """The terms that touch, of the factors `at`, (n,), and which of all factors, (m,), miss one."""
 
     at: Array
     terms: Touching
+    missing: Array
 
     def replace(self, form: LocalForm, measured: Array, offset: Array, space: Space) -> LocalForm:
         """The forms of all factors, those that touch in place of what they were."""
@@ -347,7 +350,10 @@ class Nearness:
     def touching(self, wanted: Array) -> Found:
         """The terms that touch, of the factors where `wanted`, (m,)."""
         at = np.flatnonzero(wanted & self.usable)
-        return Found(at, touching(self.information[at], self.r[at], self.region.select(at), self.angles))
+        terms = touching(self.information[at], self.r[at], self.region.select(at), self.angles)
+        missing = wanted.copy()
+        missing[at[terms.applies]] = False
+        return Found(at, terms, missing)
 
     def within(self, found: Found, gap: float, theta: Array, linear: Array) -> Nearness:
         """Nearer, as no cost is further above its term than the gap.
