@@ -53,6 +53,7 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
         matrix=form.matrix,
         constant=form.constant,
         exactness=form.exactness,
+        magnitude=form.magnitude,
     )
 
 
@@ -82,6 +83,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
         matrix=form.matrix,
         constant=form.constant,
         exactness=form.exactness,
+        magnitude=form.magnitude,
     )
 
 

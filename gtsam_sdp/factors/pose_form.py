@@ -21,8 +21,10 @@ from gtsam_sdp.factors.rotation_form import (
     largest_angle,
     put,
 )
+from gtsam_sdp.factors.touching import Nearness
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
 from gtsam_sdp.values.space import Space
@@ -32,6 +34,9 @@ _SPARE = 1e-10
 
 _LEAST_ROTATION = 0.3
 """Share of the information of the rotation alone that kappa has to be, for a share beta of the ladder to apply."""
+
+_LOOSE = 0.9
+"""Share of its curvature that a term keeps which is only to tell where better solutions are."""
 
 _NEGLIGIBLE_LOSS = 1e-8
 """Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
@@ -69,6 +74,14 @@ class _Split:
     constant: Array
     loss: Array
 
+    def linear(self, information: Array) -> Array:
+        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
+        angles = self.rotation.shape[-1]
+        rest = information.copy()
+        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-9)
+        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-9), information.shape[-1] - angles)
+        return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
+
     def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
         """This split with other's numbers for the factors `at`, where `chosen`."""
 
@@ -93,7 +106,23 @@ class _Estimate:
     slope_rotation: Array
     slope_translation: Array
     constant: Array
-    slope_size: Array
+
+    def bent_less(self, information: Array, share: Array) -> _Estimate:
+        """With the part (1 - share) of the cost by its tangent r^^T L r - 1/2 r^^T L r^: its slope and constant."""
+        rest, angles = 1 - share, self.omega.shape[1]
+        slope = rest[:, None] * transform(information, self.r)
+        size = rest * np.linalg.norm(transform(np.abs(information), np.abs(self.r)), axis=1)
+        rounding = rounding_error(16, size * (np.pi + np.linalg.norm(self.r, axis=1)))
+        constant = -np.sum(slope * self.r, axis=1) / 2 - rounding
+        return replace(
+            self, marginal=share * self.marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
+            constant=constant,
+        )  # fmt: skip
+
+    @property
+    def r(self) -> Array:
+        """(omega, v), (m, k)."""
+        return np.concatenate([self.omega, self.v], axis=1)
 
     @property
     def curvature(self) -> Array:
@@ -114,7 +143,7 @@ def pose_form(
     max_cost: float | Array,
     space: Space,
     gaps: Sequence[float] = (),
-    share: float | Array = 1.0,
+    share: Array | float = 1.0,
 ) -> LocalForm:
     """Minorant of 1/2 r^T L r, r = Log of the relative pose, on the rows (R_i, R_j, p): section 2.5.
 
@@ -124,20 +153,28 @@ def pose_form(
         offset: t~ in the rows of the space, (m, rows) [m].
         relative: E at the estimate.
         e: e at the estimate, (m, rows) [m].
-        max_cost: cost of the estimate: only points below it have to be bounded, which limits the angle.
+        max_cost: only points where no factor costs more have to be bounded, which limits the angle; a number, or (m,).
         space: the plane or space.
         gaps: how much the costs of points that have to be bounded can exceed the minorants, of the first form, of the
             second one made with that, ...: what limits the angle further.
+        share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1.
     """
+    max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
     estimate = _estimate(information, relative, e, max_cost, space)
-    estimate = replace(estimate, **_tangent(information, share, estimate))
-    information = np.broadcast_to(share, len(information))[:, None, None] * information
+    near = Nearness.below_cost(information, estimate.r, max_cost, share, space)
+    if np.any(share != 1):
+        estimate = estimate.bent_less(information, share)
+        information = share[:, None, None] * information
     split = _choose_split(information, estimate, max_cost, space)
+    found = near.touching(_worth_touching(split, max_cost))
     for gap in gaps:
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
-        estimate = replace(estimate, theta=np.minimum(estimate.theta, angle))
+        near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
+        estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
         split = _choose_split(information, estimate, max_cost, space)
+        found = near.touching(_worth_touching(split, max_cost))
+        split = _loosened(split, information, estimate, found.missing & ~_is_plain(information, space), space)
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -146,26 +183,16 @@ def pose_form(
     rows = space.rows
     put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj())
     exactness = np.where(np.isfinite(split.loss), int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
-    return LocalForm(matrix / 2, (constant + extra) / 2, exactness)
+    form = LocalForm(matrix / 2, (constant + extra) / 2, exactness)
+    return found.replace(form, measured, offset, space)
 
 
-def _tangent(information: Array, share: float | Array, estimate: _Estimate) -> dict[str, Array]:
-    """The part (1 - share) of the cost that goes by its tangent r^^T L r - 1/2 r^^T L r^: slope, constant."""
-    angles = estimate.omega.shape[1]
-    rest = 1 - np.broadcast_to(share, len(information))
-    r = np.concatenate([estimate.omega, estimate.v], axis=1)
-    slope = rest[:, None] * transform(information, r)
-    size = rest * np.linalg.norm(transform(np.abs(information), np.abs(r)), axis=1)
-    rounding = 16 * UNIT_ROUNDOFF * size * (np.pi + np.linalg.norm(r, axis=1))
-    return {
-        "slope_rotation": slope[:, :angles],
-        "slope_translation": slope[:, angles:],
-        "constant": -np.sum(slope * r, axis=1) / 2 - rounding,
-        "slope_size": size,
-    }
+def _worth_touching(split: _Split, max_cost: Array) -> Array:
+    """The factors whose terms lose something at the estimate."""
+    return ~(split.loss <= _NEGLIGIBLE_LOSS * max_cost / len(split.loss))
 
 
-def _estimate(information: Array, relative: Array, e: Array, max_cost: float, space: Space) -> _Estimate:
+def _estimate(information: Array, relative: Array, e: Array, max_cost: Array, space: Space) -> _Estimate:
     angles = information.shape[-1] - space.dimension
     omega = log_rotation(relative, space)
     cross = information[:, :angles, angles:]
@@ -183,23 +210,19 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: float, sp
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
     v = log_translation(omega, e, space)
-    nothing = np.zeros(len(theta))
-    return _Estimate(
-        relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, nothing, nothing
-    )
+    return _Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, 0 * theta)
 
 
-def _choose_split(information: Array, estimate: _Estimate, max_cost: float, space: Space) -> _Split:
+def _choose_split(information: Array, estimate: _Estimate, max_cost: Array, space: Space) -> _Split:
     """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
     angles = information.shape[-1] - space.dimension
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
-    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
-    plain = (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
+    plain = _is_plain(information, space)
     least = _LEAST_ROTATION * estimate.marginal
     best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space)
     for beta in MIXING_LADDER[1:]:
-        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * np.max(max_cost) / len(plain)))
+        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
         if not len(rest):
             break
         part = estimate.select(rest)
@@ -216,6 +239,34 @@ def _choose_split(information: Array, estimate: _Estimate, max_cost: float, spac
     return best
 
 
+def _is_plain(information: Array, space: Space) -> Array:
+    """Whether the translation's information is a multiple of I and nothing is correlated with it, (m,)."""
+    angles = information.shape[-1] - space.dimension
+    inner = information[:, angles:, angles:]
+    smallest = smallest_eigenvalue(inner)
+    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
+    return (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
+
+
+def _loosened(split: _Split, information: Array, estimate: _Estimate, where: Array, space: Space) -> _Split:
+    """The split that keeps half of the curvature `where` there is one: what the cost is above it grows all around.
+
+    Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
+    """
+    at = np.flatnonzero(where & np.isfinite(split.loss))
+    if not len(at):
+        return split
+    angles = information.shape[-1] - space.dimension
+    smallest = smallest_eigenvalue(information[at][:, angles:, angles:])
+    part, none, chosen = estimate.select(at), np.zeros(len(at)), None
+    fair = _fair_share(information[at], smallest, space)
+    for share in (*(np.full(len(at), beta) for beta in MIXING_LADDER), np.where(fair > 0, fair, MIXING_LADDER[0])):
+        tried = _split(information[at], smallest, share, none, part, space, _LOOSE)
+        chosen = tried if chosen is None else chosen.replace(tried, np.arange(len(at)), tried.loss < chosen.loss)
+    assert chosen is not None
+    return split.replace(chosen, at, np.isfinite(chosen.loss))
+
+
 def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
     """The share beta that leaves translation and rotation half of what their marginal information holds, (m,).
 
@@ -230,30 +281,46 @@ def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
     return np.where(cross.any(axis=(1, 2)), np.clip(np.nan_to_num(share), 0.5, 1.0), 0.0)
 
 
-def _split(information: Array, smallest: Array, beta: Array, least: Array, estimate: _Estimate, space: Space) -> _Split:
+def _split(
+    information: Array,
+    smallest: Array,
+    beta: Array,
+    least: Array,
+    estimate: _Estimate,
+    space: Space,
+    keep: float = 1.0,
+) -> _Split:
     """Steps 1 and 2 of section 2.5 for one share beta a factor; the loss is infinite where it does not apply.
 
-    It applies where kappa > `least`, among other conditions.
+    It applies where kappa > `least`, among other conditions. Of the curvature it keeps a share; the rest of it goes by
+    its tangent too (for beta > 0).
 
     The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
     the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
     """
     part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
-    stiff = StiffAxis.split(part.rotation, estimate.omega)
+    stiff = StiffAxis.split(part.rotation, estimate.omega).loosened(keep, estimate.omega)
     kappa = smallest_eigenvalue(stiff.kept, _joint_scale(part, stiff))
-    tau = smallest * (1 - beta) * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
+    held = smallest * (1 - beta)
+    tau = held * keep * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
     applies = (kappa > least) & (tau > 0)
     y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
     a_translation = transform(part.x, y)
     a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope + estimate.slope_rotation
-    pulled = a_translation + estimate.slope_translation
+    linear = np.sum(y * a_translation, axis=1)
+    more = estimate.slope_translation
+    if keep < 1:
+        given_up = (held * (1 - keep))[:, None] * estimate.v
+        more = more + given_up
+        linear = linear + np.sum(given_up * estimate.v, axis=1)
+    a_translation = a_translation + more
     w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
-    u0 = -pulled / np.where(applies, tau, 1.0)[:, None]
+    u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
     applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
-    constant = (
-        -np.sum(y * a_translation, axis=1) - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
-    ) / 2 - part.charge(y, np.where(applies, tau, 1.0))
+    constant = (-linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)) / 2 - part.charge(
+        y, np.where(applies, tau, 1.0), more
+    )
     constant += stiff.constant + estimate.constant
     loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
     zero = ~applies[:, None]
@@ -308,9 +375,12 @@ class _Complement:
         rotation = rr - moved - scaled_identity(held, angles)
         return cls(rotation, x, gain, 2 * np.linalg.norm(reach, axis=(1, 2)))
 
-    def charge(self, y: Array, tau: Array) -> Array:
-        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle."""
-        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)), axis=1)
+    def charge(self, y: Array, tau: Array, more: Array) -> Array:
+        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle.
+
+        `more` slope, (m, d), is added to that of the translation.
+        """
+        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)) + np.abs(more), axis=1)
         slope = 16 * UNIT_ROUNDOFF * size
         turning = 16 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(self.gain), axis=(1, 2)) * size
         return slope**2 / (2 * _SPARE * tau) + np.pi * turning + 16 * UNIT_ROUNDOFF * size * np.linalg.norm(y, axis=1)

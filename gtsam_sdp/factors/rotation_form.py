@@ -28,11 +28,12 @@ _STIFF = 0.99
 
 @dataclass(frozen=True)
 class LocalForm:
-    """Quadratic forms of m factors on their local rows, with constants and exactness."""
+    """Quadratic forms of m factors on their local rows, with constants, exactness and `Terms.magnitude`."""
 
     matrix: Array
     constant: Array
     exactness: Array
+    magnitude: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,15 @@ class StiffAxis:
         rounding = 16 * UNIT_ROUNDOFF * np.pi**2 * np.linalg.norm(information[at], axis=(1, 2))
         constant[at] = -excess * along**2 / 2 - rounding
         return cls(kept, slope, constant)
+
+    def loosened(self, keep: float, omega: Array) -> StiffAxis:
+        """A share of what is kept, the rest of it by its tangent too."""
+        if keep == 1:
+            return self
+        slope = (1 - keep) * np.einsum("kij,kj->ki", self.kept, omega)
+        size = np.linalg.norm(self.kept, axis=(1, 2))
+        constant = self.constant - np.sum(slope * omega, axis=1) / 2 - 32 * UNIT_ROUNDOFF * np.pi**2 * size
+        return StiffAxis(keep * self.kept, self.slope + slope, constant)
 
 
 def _is_below_share_of_trace(information: Array) -> Array:

@@ -69,7 +69,11 @@ class Null(Loss):
     """r^2 / 2: no loss at all."""
 
     is_convex = True
-    turn = 0.0  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return 0.0
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -88,7 +92,11 @@ class Huber(Loss):
     """r^2 / 2 up to k, then k r - k^2 / 2."""
 
     is_convex = True
-    turn = math.inf  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return math.inf
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -107,7 +115,11 @@ class Fair(Loss):
     """c^2 (r / c - log(1 + r / c))."""
 
     is_convex = True
-    turn = math.inf  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return math.inf
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -126,7 +138,11 @@ class L2WithDeadZone(Loss):
     """0 up to k, then (r - k)^2 / 2."""
 
     is_convex = True
-    turn = 0.0  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return 0.0
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
