@@ -41,10 +41,10 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
 
 
 def real_vectors(vectors: Array) -> Array:
-    """Complex (n, k) as real (2n, k), the way `real_upper` orders rows; real ones unchanged."""
+    """Complex (n,) or (n, k) as real (2n,) or (2n, k), the way `real_upper` orders rows; real ones unchanged."""
     if not np.iscomplexobj(vectors):
         return vectors
-    return np.stack([vectors.real, vectors.imag], axis=1).reshape(-1, vectors.shape[1])
+    return np.stack([vectors.real, vectors.imag], axis=1).reshape(2 * len(vectors), *vectors.shape[1:])
 
 
 def complex_vectors(vectors: Array) -> Array:

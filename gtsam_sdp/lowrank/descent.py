@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import qdldl
 import scipy
 
 from gtsam_sdp import deadline
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -232,7 +231,7 @@ class Preconditioner:
 
     def __init__(self, quadratic: Quadratic) -> None:
         self._quadratic = quadratic
-        self._hessian: qdldl.Solver | None = None
+        self._hessian: Factorisation | None = None
         self._budget = _MAX_HESSIANS
 
     def __call__(self, point: Point, gradient: Array) -> Array:
@@ -253,8 +252,8 @@ class Preconditioner:
         upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))
         diagonal = np.abs(upper.diagonal())
         for damping in _DAMPING:
-            factor = factorise(add_to_diagonal(upper, damping * diagonal))
-            if factor is not None and (factor.factors()[1] > 0).all():
+            factor = Factorisation.of(add_to_diagonal(upper, damping * diagonal))
+            if factor is not None and factor.is_positive:
                 self._hessian = factor
                 return
 
@@ -290,7 +289,7 @@ class Preconditioner:
         qcqp, factor = self._quadratic.qcqp, self._quadratic.factor
         if factor is None:
             return _MAX_PRODUCTS
-        lengths = np.diff(factor.factors()[0].indptr).astype(float)
+        lengths = np.diff(factor.lower.indptr).astype(float)
         angles, width = (1, 2) if qcqp.rank == 1 else (3, 3)
         freedoms = angles * len(qcqp.blocks) + width * len(self._quadratic.positions)
         flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import qdldl
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
-from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
+from gtsam_sdp.linalg.real import real_upper
 
 _DAMPING = 1e-13
 """Share of the diagonal that is added to it: rows that no term weighs stay where they are."""
@@ -56,27 +55,27 @@ class Quadratic:
         return np.setdiff1d(np.arange(self.qcqp.size), turning)
 
     @cached_property
-    def factor(self) -> qdldl.Solver | None:
+    def factor(self) -> Factorisation | None:
         """LDL^T of Q on the free rows, None if it is not positive definite there."""
         return self._factorise(self.free)
 
     @cached_property
-    def _position_factor(self) -> qdldl.Solver | None:
+    def _position_factor(self) -> Factorisation | None:
         return self._factorise(self.positions)
 
-    def _factorise(self, rows: Array) -> qdldl.Solver | None:
+    def _factorise(self, rows: Array) -> Factorisation | None:
         if not len(rows):
             return None
         upper = real_upper(self.qcqp.Q, rows)
-        factor = factorise(add_to_diagonal(upper, _DAMPING * upper.diagonal()))
-        return factor if factor is not None and (factor.factors()[1] > 0).all() else None
+        factor = Factorisation.of(add_to_diagonal(upper, _DAMPING * upper.diagonal()))
+        return factor if factor is not None and factor.is_positive else None
 
     def solve(self, right: Array) -> Array:
         """Q^-1 on the free rows, zero on the others, (n, p); where there is no inverse, `right`."""
         if self.factor is None:
             return right
         solved = np.zeros_like(right)
-        solved[self.free] = _solve(self.factor, right[self.free])
+        solved[self.free] = self.factor.solve(right[self.free])
         return solved
 
     def minimise(self, Y: Array) -> Array:
@@ -89,17 +88,10 @@ class Quadratic:
         """Y with its rotations, and positions at the minimum if there is one."""
         return self._minimise(Y, self.positions, self._position_factor)
 
-    def _minimise(self, Y: Array, rows: Array, factor: qdldl.Solver | None) -> Array:
+    def _minimise(self, Y: Array, rows: Array, factor: Factorisation | None) -> Array:
         if factor is None:
             return Y
         known, moved = Y.copy(), Y.copy()
         known[rows] = 0
-        moved[rows] = -_solve(factor, (self.qcqp.Q @ known)[rows])
+        moved[rows] = -factor.solve((self.qcqp.Q @ known)[rows])
         return moved
-
-
-def _solve(factor: qdldl.Solver, right: Array) -> Array:
-    """Columns one by one, complex ones as real ones of twice the length."""
-    wide = real_vectors(right)
-    solved = np.column_stack([factor.solve(np.ascontiguousarray(column)) for column in wide.T])
-    return complex_vectors(solved) if np.iscomplexobj(right) else solved

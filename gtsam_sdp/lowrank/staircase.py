@@ -16,8 +16,8 @@ import numpy as np
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
-from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
+from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.descent import descend, orthonormal
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -114,28 +114,20 @@ def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
     weights = weights[weights > 0]  # of a direction's frame only one row has any
     if not len(weights):
         return None
-    shift = _NEGATIVE * float(np.median(weights))
     upper = real_upper(S)
     wide = np.repeat(turning, 2) if qcqp.rank == 1 else turning
     tiny = 1e-14 * np.abs(upper.diagonal())
-    factor = None
-    shifted = False
-    while factor is None:
-        trial = factorise(add_to_diagonal(upper, shift * wide + tiny))
-        if trial is not None and (trial.factors()[1] > 0).all():
-            factor = trial
-        else:
-            shift, shifted = 4 * shift, True
+    shift = smallest = _NEGATIVE * float(np.median(weights))
+    while (factor := Factorisation.of(add_to_diagonal(upper, shift * wide + tiny))) is None or not factor.is_positive:
+        shift *= 4
         if shift > _LARGEST_SHIFT * float(weights.max()):  # negative on positions: the cost has no minimum
             return None
-    if not shifted:
+    if shift == smallest:
         return None
     rng = np.random.default_rng(seed)
     v = (rng.normal(size=(qcqp.size, 1)) * turning[:, None]).astype(Y.dtype)
     for _ in range(_INVERSE_ITERATIONS):
-        solved = np.ascontiguousarray(real_vectors(v * turning[:, None])[:, 0])
-        x = factor.solve(solved)[:, None]
-        v = complex_vectors(x) if qcqp.rank == 1 else x
+        v = factor.solve(v * turning[:, None])
         v = v / np.linalg.norm(v * turning[:, None])
     return v[:, 0] if inner_product(v, S @ v) < 0 else None
 

@@ -20,7 +20,7 @@ import scipy
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
-from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import exact_sum
 from gtsam_sdp.proof.multipliers import closed_form_multipliers
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
@@ -156,10 +156,7 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
     total = math.fsum(slack.norms[bordered.inner].tolist())
 
     def attempt(shift: float) -> VerifiedBound | None:
-        if not len(bordered.inner):
-            proof = PositiveDefinite(np.zeros(0), None)
-        else:
-            proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
+        proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
         if proof is None:
             return None
         gain, error = _schur_complement(bordered, proof, Y, shift)
@@ -238,7 +235,7 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
         residual = (S @ V + shifts[:, None] * V)[inner]
         if (np.abs(residual).max(axis=1, initial=0.0) ** 2 / margin).sum() <= enough:
             break
-        V[inner] -= _solve(proof, residual)
+        V[inner] -= proof.factor.solve(residual)
     residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
     lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
@@ -335,8 +332,3 @@ def _exact_rows(S: scipy.sparse.csc_array, rows: Array, V: Array) -> Array:
         products = S.data[at].conj()[:, None] * V[S.indices[at]]
         result[place] = [exact_sum(column) for column in products.T]
     return result
-
-
-def _solve(proof: PositiveDefinite, right: Array) -> Array:
-    solved = proof.solve(real_vectors(right))
-    return complex_vectors(solved) if np.iscomplexobj(right) else solved

@@ -14,7 +14,7 @@ import scipy
 
 from gtsam_sdp import CertificateStatus, certify, deadline, refine, solve
 from gtsam_sdp.backends.clarabel_ import Pace
-from gtsam_sdp.linalg.factorisation import factorise
+from gtsam_sdp.linalg.factorisation import Factorisation
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.relaxation.relaxation import PredictedCost
 from gtsam_sdp.search.budget import Budget
@@ -72,13 +72,13 @@ def test_no_long_step_is_begun_after_a_deadline() -> None:
     """A proof that is not begun is none: nothing wrong follows."""
     graph, truth = problems.ring(3, 8)
     upper = real_upper(identity_matrix(5))
-    assert factorise(upper) is not None
+    assert Factorisation.of(upper) is not None
     with deadline.until(time.perf_counter() - 1) as late:
-        assert factorise(upper) is None
+        assert Factorisation.of(upper) is None
     assert late.was_felt
-    assert factorise(upper) is not None
+    assert Factorisation.of(upper) is not None
     with deadline.until(time.perf_counter() + 100) as early:
-        assert factorise(upper) is not None
+        assert Factorisation.of(upper) is not None
         assert not deadline.fits(1e12)
     assert early.longest > 0
     solution = solve(graph, truth, time_limit=0.0)
