@@ -12,7 +12,7 @@ from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import EXACT_LOSS, TERM_VIOLATION
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.layout import Layout
 
 
 def check_term(
@@ -75,13 +75,13 @@ def _perturbed(reading: Reading, rng: np.random.Generator, *, anywhere: bool, sp
     lifted = reading.estimate.copy()
     space = layout.space
     for number, kind in enumerate(layout.kinds):
-        if KINDS[kind].rotates:
+        if kind.rotates:
             at = slice(int(layout.rotation[number]), int(layout.rotation[number]) + space.rows)
             noise = rng.normal(size=(2, space.rows, space.rows))
             random = noise[0] + 1j * noise[1] if space.dimension == 2 else noise[0]
             base = 0.0 if anywhere else lifted[at] / min(spread, 1.0)
             lifted[at] = space.nearest_rotations((base + random)[None])[0]
-        if KINDS[kind].translates:
+        if kind.translates:
             length = int(layout.lengths[number]) or space.dimension
             rows = space.pack(rng.normal(scale=spread, size=(1, length)))[0]
             first = int(layout.translation[number])

@@ -106,7 +106,7 @@ def zero_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsupported
             continue
         for key, kind in zip(factor.keys(), adapter.kinds, strict=True):
             if not values.exists(key):
-                values.insert(key, np.zeros(_length(factor, adapter)) if kind == "Vector" else getattr(gtsam, kind)())
+                values.insert(key, kind.identity(_length(factor, adapter) if kind.has_length else 0))
     missing = list(dict.fromkeys(key for o in unknown for key in o.keys if not values.exists(key)))
     if missing:
         _raise_missing(missing, unknown, on_unsupported)

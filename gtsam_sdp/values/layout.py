@@ -7,43 +7,20 @@ rotation whose other two rows are of no consequence. See docs/maths/, section 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import gtsam
 import numpy as np
 
-from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS, by_kind, common_dimension
 from gtsam_sdp.values.space import Space
 
 WORLD = -1
 """Stands for the world frame where a variable's number is expected."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A type of variable: its name in GTSAM, its dimension (None: any), and which rows it owns."""
-
-    name: str
-    dimension: int | None
-    rotates: bool
-    translates: bool
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("Rot2", 2, True, False),
-        Kind("Rot3", 3, True, False),
-        Kind("Unit3", 3, True, False),
-        Kind("Pose2", 2, True, True),
-        Kind("Pose3", 3, True, True),
-        Kind("Vector", None, False, True),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -53,7 +30,7 @@ class Layout:
     Attributes:
         space: the plane or space.
         keys: GTSAM keys in increasing order, (v,); those that only dropped factors hold are left out.
-        kinds: name of each variable's kind, (v,).
+        kinds: each variable's kind, (v,).
         lengths: numbers of a vector variable, 0 for others, (v,).
         rotation: first row of each variable's rotation, -1 if it has none, (v,).
         translation: first row of each variable's translation or vector, -1 if it has none, (v,).
@@ -63,7 +40,7 @@ class Layout:
 
     space: Space
     keys: Array
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     lengths: Array
     rotation: Array
     translation: Array
@@ -71,11 +48,19 @@ class Layout:
     size: int
 
     @classmethod
-    def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
-        """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
+    def build(cls, keys: Array, kinds: Sequence[Kind | str], lengths: Array, *, world: bool) -> Layout:
+        """Gives rows to variables in the order of their keys, and the last rows to the world frame.
+
+        Args:
+            keys: in increasing order, (v,).
+            kinds: of `KINDS`, or their names, (v,).
+            lengths: numbers of a vector variable, 0 for others, (v,).
+            world: whether there is a world frame.
+        """
+        kinds = tuple(KINDS[kind] if isinstance(kind, str) else kind for kind in kinds)
         space = Space(common_dimension(keys, kinds, lengths))
-        rotates = np.array([KINDS[k].rotates for k in kinds], dtype=bool)
-        translates = np.array([KINDS[k].translates for k in kinds], dtype=bool)
+        rotates = np.array([kind.rotates for kind in kinds], dtype=bool)
+        translates = np.array([kind.translates for kind in kinds], dtype=bool)
         vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
         counts = rotates * space.rows + translates * vector_rows
         first = np.concatenate([[0], np.cumsum(counts)])
@@ -109,8 +94,13 @@ class Layout:
         return self._variable_rows(self.number(key))
 
     def _variable_rows(self, number: int) -> Array:
-        starts = np.append(np.where(self.rotation >= 0, self.rotation, self.translation), self._world_start)
+        starts = np.append(self.starts, self._world_start)
         return np.arange(starts[number], starts[number + 1])
+
+    @cached_property
+    def starts(self) -> Array:
+        """First row of each variable, (v,)."""
+        return np.where(self.rotation >= 0, self.rotation, self.translation)
 
     @property
     def _world_start(self) -> int:
@@ -125,8 +115,7 @@ class Layout:
     @cached_property
     def row_variable(self) -> Array:
         """Number of the variable that owns each row, (size,); the number of variables for the world frame."""
-        starts = np.where(self.rotation >= 0, self.rotation, self.translation)
-        return np.searchsorted(np.append(starts, self._world_start), np.arange(self.size), side="right") - 1
+        return np.searchsorted(np.append(self.starts, self._world_start), np.arange(self.size), side="right") - 1
 
     @cached_property
     def blocks(self) -> Array:
@@ -141,27 +130,21 @@ class Layout:
     def lift(self, values: gtsam.Values) -> Array:
         """The matrix Y of the values: (size, rows of a rotation), complex in 2D. The world frame is the identity."""
         lifted = np.zeros((self.size, self.space.rows), dtype=self.space.dtype)
-        kinds = np.array(self.kinds)
-        for kind in dict.fromkeys(self.kinds):
-            numbers = np.flatnonzero(kinds == kind)
-            rotations, translations = _read_kind(kind, values, self.keys[numbers], self.space)
-            if rotations is not None:
-                rows = self.rotation[numbers][:, None] + np.arange(self.space.rows)
-                lifted[rows] = self.space.rotations(rotations).swapaxes(1, 2)
-            if translations is not None:
-                self._put_translations(lifted, numbers, translations)
+        for kind, own in by_kind(self.kinds).items():
+            numbers = kind.read(values, self.keys[own])
+            if isinstance(numbers, np.ndarray):
+                self._put(lifted, own, numbers)
+                continue
+            for variable, single in zip(own, numbers, strict=True):
+                self._put(lifted, variable[None], single[None])
         if self.world >= 0:
             lifted[self.world :] = np.eye(self.space.rows)
         return lifted
 
-    def _put_translations(self, lifted: Array, numbers: Array, translations: list[Array] | Array) -> None:
-        if isinstance(translations, np.ndarray):
-            lifted[self.translation[numbers]] = self.space.vectors(translations)
-            return
-        for number, vector in zip(numbers, translations, strict=True):
-            rows = self.space.pack(vector[None])[0]
-            first = self.translation[number]
-            lifted[first : first + len(rows)] = rows
+    def _put(self, lifted: Array, variables: Array, numbers: Array) -> None:
+        """Writes the rows of variables, given their numbers (m, n)."""
+        rows = self.space.pack(numbers)
+        lifted[self.starts[variables][:, None] + np.arange(rows.shape[1])] = rows
 
     def unlift(self, lifted: Array) -> gtsam.Values:
         """Values of a matrix Y; the world frame is turned back to the identity, rotations are projected to SO(d)."""
@@ -169,90 +152,15 @@ class Layout:
             raise ValueError(f"Y must have shape {(self.size, self.space.rows)}, not {lifted.shape}.")
         if self.world >= 0:
             lifted = lifted @ self.space.nearest_rotations(lifted[None, self.world :])[0].conj().T
+        lifted = lifted.copy()
+        projected = np.array([kind.rotates and kind.is_whole for kind in self.kinds], dtype=bool)
+        at = self.rotation[projected][:, None] + np.arange(self.space.rows)
+        lifted[at] = self.space.nearest_rotations(lifted[at])
         values = gtsam.Values()
-        turning = np.flatnonzero(self.rotation >= 0)
-        turns = self.space.nearest_rotations(lifted[self.rotation[turning][:, None] + np.arange(self.space.rows)])
-        place = np.zeros(len(self.keys), dtype=np.intp)
-        place[turning] = np.arange(len(turning))
-        for number, kind in enumerate(self.kinds):
-            key = int(self.keys[number])
-            rotation = translation = None
-            if kind == "Unit3":  # the other two rows may be anything
-                rotation = lifted[self.rotation[number]][:, None]
-            elif KINDS[kind].rotates:
-                rotation = turns[place[number]].T
-            if KINDS[kind].translates:
-                length = int(self.lengths[number]) or self.space.dimension
-                first = self.translation[number]
-                count = -(-length // self.space.dimension)
-                translation = self.space.unpack(lifted[first : first + count], length)
-            values.insert(key, _gtsam_value(kind, rotation, translation))
+        ends = np.append(self.starts[1:], self._world_start)
+        for kind, start, end, length, key in zip(
+            self.kinds, self.starts.tolist(), ends.tolist(), self.lengths.tolist(), self.keys.tolist(), strict=True
+        ):
+            numbers = self.space.unpack(lifted[start:end])
+            values.insert(key, kind.write(numbers[:length] if length else numbers))
         return values
-
-
-def common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
-    """2 or 3: the dimension of the space that all variables live in."""
-    dimensions = {KINDS[k].dimension: i for i, k in reversed(list(enumerate(kinds))) if KINDS[k].dimension}
-    if len(dimensions) == 2:
-        named = " and ".join(f"{format_key(int(keys[i]))} ({kinds[i]})" for _, i in sorted(dimensions.items()))
-        raise InvalidGraphError(f"The graph mixes 2D and 3D variables: {named}. Certify the two parts apart.")
-    if dimensions:
-        return int(next(iter(dimensions)) or 3)
-    return 2 if len(lengths) and set(lengths.tolist()) == {2} else 3
-
-
-def _read_kind(kind: str, values: gtsam.Values, keys: Array, space: Space) -> tuple[Array | None, Any]:
-    """Rotations (m, d, d) and translations ((m, d), or a list of vectors) of all keys of one kind."""
-    if kind in ("Pose2", "Pose3"):
-        poses = _pose_table(kind, values, keys)
-        if kind == "Pose2":
-            angle = poses[:, 2]
-            turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1)
-            return turn.reshape(-1, 2, 2), poses[:, :2]
-        return poses[:, :9].reshape(-1, 3, 3), poses[:, 9:]
-    if kind == "Vector":
-        vectors = [vector_at(values, int(k)) for k in keys]
-        same = all(len(v) == space.dimension for v in vectors)
-        return None, np.array(vectors) if same else vectors
-    if kind == "Unit3":
-        return _frames(np.array([values.atUnit3(int(k)).unitVector() for k in keys])), None
-    at = values.atRot2 if kind == "Rot2" else values.atRot3
-    return np.array([at(int(k)).matrix() for k in keys]), None
-
-
-def _frames(directions: Array) -> Array:
-    """Rotations whose first columns are given directions, (m, 3) to (m, 3, 3)."""
-    least = np.eye(3)[np.argmin(np.abs(directions), axis=1)]
-    second = np.cross(directions, least)
-    second /= np.linalg.norm(second, axis=1)[:, None]
-    return np.stack([directions, second, np.cross(directions, second)], axis=2)
-
-
-def vector_at(values: gtsam.Values, key: int) -> Array:
-    """A vector or point; RuntimeError if the value is none. GTSAM's readers store points in types of their own."""
-    try:
-        return np.atleast_1d(values.atVector(key))
-    except RuntimeError:
-        pass
-    try:
-        return values.atPoint2(key)
-    except RuntimeError:
-        return values.atPoint3(key)
-
-
-def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:
-    """Rows (x, y, angle) or (r11 ... r33, x, y, z) of the keys, read in bulk by GTSAM."""
-    poses = gtsam.utilities.allPose2s(values) if kind == "Pose2" else gtsam.utilities.allPose3s(values)
-    table = gtsam.utilities.extractPose2(poses) if kind == "Pose2" else gtsam.utilities.extractPose3(poses)
-    return table[np.searchsorted(np.array(poses.keys(), dtype=np.uint64), keys)]
-
-
-def _gtsam_value(kind: str, rotation: Any, translation: Any) -> Any:
-    if kind == "Unit3":
-        return gtsam.Unit3(rotation[:, 0])
-    if kind in ("Rot2", "Pose2"):
-        turn = gtsam.Rot2.fromCosSin(float(rotation[0, 0].real), float(rotation[0, 0].imag))
-        return turn if kind == "Rot2" else gtsam.Pose2(turn, translation)
-    if kind in ("Rot3", "Pose3"):
-        return gtsam.Rot3(rotation) if kind == "Rot3" else gtsam.Pose3(gtsam.Rot3(rotation), translation)
-    return translation
