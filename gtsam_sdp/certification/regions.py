@@ -50,7 +50,7 @@ _ROUNDOFFS = 64
 def applies(reading: Reading, terms: Sequence[Terms]) -> bool:
     """Whether the graph is about positions in a world frame only, and ranges among them."""
     layout = reading.layout
-    return layout.world >= 0 and len(layout.blocks) == 1 and any(_is_range(batch) for batch in terms)
+    return layout.world >= 0 and sum(map(len, layout.groups)) == 1 and any(_is_range(batch) for batch in terms)
 
 
 def bound_near(reading: Reading, terms: Sequence[Terms], enough: float) -> VerifiedBound:

@@ -151,19 +151,21 @@ def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: Kind) 
 def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:
     """1/2 w |t_2 - t_1 - r u|^2 with u a Unit3 or the direction of a Rot2; the noise model does not hold the weight."""
     layout = lifting.layout
-    direction = layout.space.vectors(np.eye(layout.space.dimension)[0])
+    directions = group.numbers[:, 2:]
+    turning = layout.rotation[directions]
+    is_rotation = bool((turning >= 0).all())
     table = group.gather(lambda f: [f.range(), f.weight()])
-    ones = np.ones((len(table), 1))
-    coefficients = np.concatenate([-table[:, :1] * direction, ones], axis=1)
+    coefficients = np.stack([-table[:, 0], np.ones(len(table))], axis=1).astype(layout.space.dtype)
     return Terms(
         factor=group.index,
-        rotations=layout.rotation[group.numbers[:, 2:]],
+        rotations=turning if is_rotation else no_rows(len(table)),
         translations=layout.translation[group.numbers[:, :2]],
         combination=np.array([[-1.0, 1.0]]),
         offset=None,
         matrix=residual_matrix(coefficients, table[:, 1] / 2),
         constant=np.zeros(len(table)),
         exactness=np.full(len(table), int(Exactness.EXACT)),
+        singles=None if is_rotation else layout.direction[directions],
     )
 
 

@@ -60,7 +60,8 @@ class ChordalStart:
         """From terms at the measurements; log-map terms are made convex, those of ranges next to nothing."""
         count = reading.layout.space.rows
         origin = np.zeros_like(reading.estimate)
-        origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
+        for group in reading.layout.groups:
+            origin[group.rows] = np.eye(count)[: group.count]
         reading = with_hard_values(replace(reading, estimate=origin))
         if not terms:
             return cls(reading, terms, None, reading.estimate)

@@ -10,6 +10,8 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import FREE, ROTATION, Block
+from gtsam_sdp.values.space import Space
 
 
 class Kind(ABC):
@@ -21,20 +23,16 @@ class Kind(ABC):
     Attributes:
         name: of the type in GTSAM.
         dimension: 2 or 3, None for both.
-        rotates: whether it owns the rows of a rotation.
-        translates: whether it owns the row of a position, or rows of a vector.
+        blocks: the blocks of rows that it owns, in the order of `BLOCKS`.
         has_length: whether its values differ in length.
-        is_whole: whether all rows of its rotation count.
         can_be_probed: whether errors may be linear in its numbers.
         is_supported: whether it has numbers.
     """
 
     name: ClassVar[str]
     dimension: ClassVar[int | None] = None
-    rotates: ClassVar[bool] = False
-    translates: ClassVar[bool] = False
+    blocks: ClassVar[tuple[Block, ...]] = ()
     has_length: ClassVar[bool] = False
-    is_whole: ClassVar[bool] = True
     can_be_probed: ClassVar[bool] = True
     is_supported: ClassVar[bool] = True
 
@@ -49,6 +47,16 @@ class Kind(ABC):
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+    @property
+    def rotates(self) -> bool:
+        """Whether it owns the rows of a rotation."""
+        return ROTATION in self.blocks
+
+    @property
+    def translates(self) -> bool:
+        """Whether it owns the row of a position, or rows of a vector."""
+        return FREE in self.blocks
 
     def keys_of(self, values: gtsam.Values) -> Sequence[int]:
         """Keys of all values of this type where GTSAM lists them, none where it does not."""
@@ -80,8 +88,8 @@ class Kind(ABC):
 
     def positions(self, numbers: Array) -> Array:
         """The numbers of a position or vector among all numbers of a value, (n,)."""
-        turning = 0 if not self.rotates else 2 if self.dimension == 2 else 9
-        return numbers[turning:]
+        space = Space(self.dimension or 3)
+        return numbers[sum(block.count(space) * space.dimension for block in self.blocks if block != FREE) :]
 
     def placed(self, position: Array) -> Any:
         """The value at a position (d,), not turned; TypeError if it has none."""

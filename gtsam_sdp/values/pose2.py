@@ -8,13 +8,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import FREE, ROTATION
 from gtsam_sdp.values.kind import Kind
 
 
 class Pose2(Kind):
     """A pose in the plane, the complex rows z and x + i y."""
 
-    name, dimension, rotates, translates = "Pose2", 2, True, True
+    name, dimension, blocks = "Pose2", 2, (ROTATION, FREE)
 
     def keys_of(self, values: gtsam.Values) -> Sequence[int]:
         """Keys of all poses."""

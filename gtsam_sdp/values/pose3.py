@@ -8,13 +8,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import FREE, ROTATION
 from gtsam_sdp.values.kind import Kind, random_rotation3
 
 
 class Pose3(Kind):
     """A pose in space, the rows of R^T and t^T."""
 
-    name, dimension, rotates, translates = "Pose3", 3, True, True
+    name, dimension, blocks = "Pose3", 3, (ROTATION, FREE)
 
     def keys_of(self, values: gtsam.Values) -> Sequence[int]:
         """Keys of all poses."""

@@ -6,13 +6,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import ROTATION
 from gtsam_sdp.values.kind import Kind
 
 
 class Rot2(Kind):
     """A rotation of the plane, one complex row z = cos + i sin."""
 
-    name, dimension, rotates = "Rot2", 2, True
+    name, dimension, blocks = "Rot2", 2, (ROTATION,)
 
     def at(self, values: gtsam.Values, key: int) -> gtsam.Rot2:
         """The value of a key."""

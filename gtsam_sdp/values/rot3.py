@@ -6,13 +6,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import ROTATION
 from gtsam_sdp.values.kind import Kind, random_rotation3
 
 
 class Rot3(Kind):
     """A rotation of space, the three rows of R^T."""
 
-    name, dimension, rotates = "Rot3", 3, True
+    name, dimension, blocks = "Rot3", 3, (ROTATION,)
 
     def at(self, values: gtsam.Values, key: int) -> gtsam.Rot3:
         """The value of a key."""

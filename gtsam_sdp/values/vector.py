@@ -8,13 +8,14 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import FREE
 from gtsam_sdp.values.kind import Kind
 
 
 class Vector(Kind):
     """A vector or point, one row for each d numbers."""
 
-    name, translates, has_length = "Vector", True, True
+    name, blocks, has_length = "Vector", (FREE,), True
 
     def at(self, values: gtsam.Values, key: int) -> Array:
         """The value of a key; GTSAM's readers of files store points in types of their own."""
