@@ -368,7 +368,8 @@ def _certify_head(arguments: argparse.Namespace, file: PoseGraphFile, optimizati
 
 
 def _nouns(file: PoseGraphFile) -> str:
-    return "poses" if list(key_types(file)) in (["Pose2"], ["Pose3"]) else "variables"
+    types = key_types(file)
+    return "poses" if len(types) == 1 and "landmarks" not in types else "variables"
 
 
 def _certify_json(file: PoseGraphFile, optimization: Optimization | None, certificate: Certificate) -> str:

@@ -49,7 +49,7 @@ _ROUNDOFFS = 64
 def applies(problem: Problem) -> bool:
     """Whether the graph is about positions in a world frame only, and ranges among them."""
     layout = problem.layout
-    return layout.world >= 0 and len(layout.blocks) == 1 and any(_is_range(batch) for batch in problem.terms)
+    return layout.world >= 0 and sum(map(len, layout.groups)) == 1 and any(_is_range(batch) for batch in problem.terms)
 
 
 def bound_near(problem: Problem, enough: float) -> VerifiedBound:

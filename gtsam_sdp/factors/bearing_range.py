@@ -388,8 +388,8 @@ _BEARING_ONLY = (
     "comes near it; use BearingRangeFactor, or drop it"
 )
 
-for _d, _target in (("2", "Vector"), ("3", "Vector"), ("2", "Pose2"), ("3", "Pose3")):
-    _name = f"BearingRangeFactor{_d}D" if _target == "Vector" else f"BearingRangeFactor{_target}"
-    adapter(_name, [f"Pose{_d}", _target])(_bearing_range)
+for _d in ("2", "3"):
+    for _end, _target in ((f"{_d}D", "Vector"), (f"Pose{_d}", f"Pose{_d}")):
+        adapter(f"BearingRangeFactor{_end}", [f"Pose{_d}", _target])(_bearing_range)
 for _name in ("2D", "3D", "Pose2"):
     unsupported(f"BearingFactor{_name}", _BEARING_ONLY)

@@ -15,7 +15,7 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.terms.entrywise import Entrywise
 from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 _SAME = 1e-12
@@ -145,9 +145,9 @@ def _rows(group: FittedGroup, layout: Layout) -> tuple[Array, Array]:
     moving: list[Array] = []
     for slot, (kind, length) in enumerate(zip(group.signature.kinds, group.signature.lengths, strict=True)):
         numbers = group.numbers[:, slot]
-        if KINDS[kind].rotates:
+        if kind.rotates:
             turning.append(layout.rotation[numbers])
-        if KINDS[kind].translates:
+        if kind.translates:
             moving += [layout.translation[numbers] + row for row in range(-(-(length or d) // d))]
     count = len(group.index)
     empty = np.zeros((count, 0), dtype=np.intp)

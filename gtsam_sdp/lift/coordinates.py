@@ -100,7 +100,7 @@ class Coordinates:
                 coefficients.conj().swapaxes(1, 2) @ terms.matrix @ coefficients,
                 sizes.swapaxes(1, 2) @ magnitude @ sizes,
             )
-        rows = self._rotation_rows(terms.rotations)
+        rows = terms.whole_rows(self.layout.space.rows)
         if not terms.combination.shape[-2]:
             return self._spread(rows, terms.matrix, magnitude)
         more, points, sizes = self._points(terms)
@@ -113,7 +113,7 @@ class Coordinates:
         local, points = terms.matrix.shape[1], terms.combination.shape[-2]
         turning = local - points
         starts, turns = self._turns(terms.rotations)
-        rotation_rows = self._rotation_rows(starts)
+        rotation_rows = terms.whole_rows(count, starts)
         if not points and turns is None:
             return Expansion(rotation_rows, None, None)
         more, moved, moved_sizes = self._points(terms)
@@ -127,10 +127,6 @@ class Coordinates:
         sizes = np.abs(expansion)
         sizes[:, turning:, turning:] = moved_sizes
         return Expansion(np.concatenate([rotation_rows, more], axis=1), expansion, sizes)
-
-    def _rotation_rows(self, starts: Array) -> Array:
-        """All rows of rotation blocks, (m, a) to (m, a * rows)."""
-        return (starts[:, :, None] + np.arange(self.layout.space.rows)).reshape(len(starts), -1)
 
     def _points(self, terms: Terms) -> tuple[Array, Array, Array]:
         """Rows of translations and references, (m, s); points as combinations of them, (m, q, s); their sizes."""
@@ -305,7 +301,7 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, inside: boo
     kept = _without(layout, hard)
     free = kept[~touched[kept]]
     if len(free) and not reading.drops:
-        _raise_free(layout, free, is_translation)
+        _raise_free(layout, free)
     kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
     border = np.full((len(references), 2), NONE)
     if inside and layout.world >= 0:
@@ -352,7 +348,7 @@ def _inside(layout: Layout, terms: Sequence[Terms], rows: Array) -> tuple[int, t
         first = int(blocks[np.argmax(weight[blocks])])
         position = int(layout.translation[layout.row_variable[first]])
         return first, (layout.world, position if position in rows else NONE)
-    positions = rows[(rows < layout.world) | (rows >= layout.world + layout.space.rows)]
+    positions = rows[layout.is_free[rows]]
     return layout.world, (NONE, int(positions[np.argmax(weight[positions])]) if len(positions) else NONE)
 
 
@@ -401,9 +397,9 @@ def _without(layout: Layout, hard: _Hard) -> Array:
     return np.flatnonzero(kept)
 
 
-def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
+def _raise_free(layout: Layout, free: Array) -> None:
     number = int(layout.row_variable[free[0]])
-    what = "position" if is_translation[free[0]] else "rotation"
+    what = layout.block_name(int(free[0]))
     keys = list(dict.fromkeys(layout.row_variable[free].tolist()))
     more = f" ({len(keys)} such keys)" if len(keys) > 1 else ""
     raise InvalidGraphError(

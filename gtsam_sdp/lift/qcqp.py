@@ -1,4 +1,4 @@
-"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotation blocks are orthogonal."""
+"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotations and directions are orthonormal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.blocks import BlockGroup, rows_of
 from gtsam_sdp.values.layout import Layout
 
 
 class Constraint(NamedTuple):
-    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the rotation, None for the world frame."""
+    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the variable, None for the world frame."""
 
     key: int | None
     A: scipy.sparse.csc_array
@@ -40,7 +41,7 @@ class Constraint(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Qcqp(Shown):
-    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation.
+    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation and direction.
 
     Attributes:
         Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
@@ -107,29 +108,43 @@ class Qcqp(Shown):
         return self.coordinates.size
 
     @cached_property
+    def groups(self) -> tuple[BlockGroup, ...]:
+        """All blocks with a constraint among the unknowns, by kind, rotations first."""
+        return tuple(group.among(self.coordinates.position) for group in self.layout.groups)
+
+    @property
     def blocks(self) -> Array:
         """First rows of the rotation blocks among the unknowns, (k,)."""
-        positions = self.coordinates.position[self.layout.blocks]
-        return positions[positions >= 0]
+        return self.groups[0].starts
+
+    @cached_property
+    def bounded(self) -> Array:
+        """Rows of all blocks with a constraint, (b,)."""
+        return rows_of(self.groups)
+
+    @cached_property
+    def free(self) -> Array:
+        """Rows of positions and vectors, (n - b,)."""
+        return np.setdiff1d(np.arange(self.size), self.bounded)
 
     @property
     def constraint_count(self) -> int:
         """How many constraints there are."""
-        return len(self.blocks) * self.rank * (self.rank + 1) // 2
+        return sum(len(group) * len(group.block.equations(group.count)) for group in self.groups)
 
     @cached_property
     def constraints(self) -> list[Constraint]:
-        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D."""
-        keys = {int(self.layout.rotation[n]): int(key) for n, key in enumerate(self.layout.keys)}
-        count = self.rank
+        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D and for each direction."""
+        keys = [int(key) for key in self.layout.keys]
         found = []
-        for raw in self.layout.blocks[self.coordinates.position[self.layout.blocks] >= 0]:
-            first = self.coordinates.position[raw]
-            for i in range(count):
-                for j in range(i, count):
+        for group in self.groups:
+            equations = group.block.equations(group.count)
+            owners = self.layout.row_variable[self.coordinates.kept[group.starts]]
+            for first, owner in zip(group.starts.tolist(), owners.tolist(), strict=True):
+                for i, j, b in equations:
                     at = ([first + i, first + j], [first + j, first + i])
                     A = scipy.sparse.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
-                    found.append(Constraint(keys.get(int(raw)), A, float(i == j)))
+                    found.append(Constraint(keys[owner] if owner < len(keys) else None, A, b))
         return found
 
     def lift(self, values: gtsam.Values) -> Array:
@@ -137,7 +152,7 @@ class Qcqp(Shown):
         return self.coordinates.reduce(self.layout.lift(values))
 
     def unlift(self, Y: Array) -> gtsam.Values:
-        """Values of Y: rotations are projected to SO(d), the world frame is turned back to the identity."""
+        """Values of Y: rotations and directions are projected, the world frame is turned back to the identity."""
         return self.layout.unlift(self.coordinates.expand(Y))
 
     def cost(self, Y: Array) -> float:
@@ -150,11 +165,8 @@ class Qcqp(Shown):
         return float(lengths @ (self.magnitude @ lengths)) + self.constant_magnitude
 
     def violation(self, Y: Array) -> float:
-        """Largest entry of B B^H - I over the rotation blocks B of Y."""
-        blocks = Y[self.blocks[:, None] + np.arange(self.rank)]
-        if not len(blocks):
-            return 0.0
-        return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+        """Largest violation of a constraint: entry of B B^H - I over the blocks B of Y."""
+        return max((float(g.block.violation(Y[g.rows]).max()) for g in self.groups if len(g)), default=0.0)
 
 
 def _border_rows(coordinates: Coordinates) -> Array:

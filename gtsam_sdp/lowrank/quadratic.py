@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.components import label_components
 from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper
+from gtsam_sdp.values.blocks import BlockGroup, rows_of
 
 _DAMPING = 1e-13
 """Share of the diagonal that is added to it: rows that no term weighs stay where they are."""
@@ -22,7 +24,7 @@ class Quadratic:
 
     One rotation of each component is held, the one with the largest weight: the others are counted from it. The world
     frame is an unknown like others: held in place of a rotation it would leave all rotations zero where absolute
-    factors are about positions only.
+    factors are about positions only. Where there are no other rotations it is held, and without it a direction.
 
     Attributes:
         qcqp: the problem.
@@ -31,28 +33,48 @@ class Quadratic:
     qcqp: Qcqp
 
     @cached_property
-    def held(self) -> Array:
-        """First rows of one rotation for each component, the world frame if it is alone, (c,)."""
-        qcqp, coordinates = self.qcqp, self.qcqp.coordinates
-        component = coordinates.component[coordinates.kept][qcqp.blocks]
-        weight = qcqp.Q.diagonal().real[qcqp.blocks]
-        world = coordinates.position[qcqp.layout.world] if qcqp.layout.world >= 0 else -1
-        weight = np.where(qcqp.blocks == world, -1.0, weight)
-        order = np.lexsort((-weight, component))
+    def held(self) -> tuple[BlockGroup, ...]:
+        """One block of each component, by kind: a rotation; the world frame if there is none, or else a direction."""
+        qcqp = self.qcqp
+        groups = [group for group in qcqp.groups if len(group)]
+        if not groups:
+            return ()
+        starts = np.concatenate([group.starts for group in groups])
+        kind = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        is_frame = np.repeat([group.block.is_frame for group in groups], [len(group) for group in groups])
+        world = qcqp.coordinates.position[qcqp.layout.world] if qcqp.layout.world >= 0 else -1
+        rank = np.where(is_frame, np.where(starts == world, 1, 0), 2)
+        weight = qcqp.Q.diagonal().real[starts]
+        component = self._components(starts)
+        order = np.lexsort((-weight, rank, component))
         _, first = np.unique(component[order], return_index=True)
-        return qcqp.blocks[order[first]]
+        chosen = order[first]
+        return tuple(replace(g, starts=starts[chosen[kind[chosen] == k]]) for k, g in enumerate(groups))
+
+    def _components(self, starts: Array) -> Array:
+        """The component of rows; where they are counted from no frame, of those that Q connects."""
+        coordinates = self.qcqp.coordinates
+        component = coordinates.component[coordinates.kept][starts]
+        if (component >= 0).all():
+            return component
+        entries = self.qcqp.Q.tocoo()
+        label = label_components(self.qcqp.size, *entries.coords)
+        return np.where(component >= 0, component, -1 - label[starts])
+
+    @cached_property
+    def held_rows(self) -> Array:
+        """Rows of the blocks that are held."""
+        return rows_of(self.held)
 
     @cached_property
     def free(self) -> Array:
         """Rows that are not held, (f,)."""
-        held = self.held[:, None] + np.arange(self.qcqp.rank)
-        return np.setdiff1d(np.arange(self.qcqp.size), held)
+        return np.setdiff1d(np.arange(self.qcqp.size), self.held_rows)
 
-    @cached_property
+    @property
     def positions(self) -> Array:
         """Rows of translations and vectors, (t,)."""
-        turning = self.qcqp.blocks[:, None] + np.arange(self.qcqp.rank)
-        return np.setdiff1d(np.arange(self.qcqp.size), turning)
+        return self.qcqp.free
 
     @cached_property
     def factor(self) -> Factorisation | None:
@@ -79,7 +101,7 @@ class Quadratic:
         return solved
 
     def minimise(self, Y: Array) -> Array:
-        """Y with the held rotations' rows, and all others at the minimum; LinAlgError if there is none."""
+        """Y with the held blocks' rows, and all others at the minimum; LinAlgError if there is none."""
         if len(self.free) and self.factor is None:
             raise np.linalg.LinAlgError("the cost without its constraints has no minimum")
         return self._minimise(Y, self.free, self.factor)

@@ -22,7 +22,7 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import exact_sum
-from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.proof.multipliers import Multipliers, closed_form_multipliers
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
 from gtsam_sdp.proof.slack import PairTerms, Slack
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
@@ -38,7 +38,7 @@ _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
 _BACKING_OFF = 4.0
 _UNUSED = 1e-9
-"""Share of the largest row sum below which a rotation's row counts as unused: two rows of a direction are."""
+"""Share of the largest row sum below which a row of a block counts as unused, as those of a world frame may be."""
 
 _LOST_SHARE = 1e-6
 """Share of the bound above which what rounding and the gradient take is worth more attempts."""
@@ -50,7 +50,7 @@ class VerifiedBound:
 
     Attributes:
         value: the bound, rounding errors included; -inf if none was proven.
-        shift: what was added to the diagonal of S on rotation rows to prove it (in the unit of the cost).
+        shift: what was added to the diagonal of S on rows of blocks to prove it (in the unit of the cost).
         decrease: how much below <Q, Y Y^H> + constant a Newton step from Y would go, by the small complement.
         rounding: what the bound gives away to rounding errors.
         attempts: number of shifts tried.
@@ -123,7 +123,7 @@ class _Bordered:
 
 
 def verify_bound(
-    qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = False, pairs: PairTerms | None = None
+    qcqp: Qcqp, multipliers: Multipliers, Y: Array, *, quick: bool = False, pairs: PairTerms | None = None
 ) -> VerifiedBound:
     """A proven lower bound of the cost over the feasible set, from multipliers and a nearly optimal Y.
 
@@ -131,7 +131,7 @@ def verify_bound(
 
     Args:
         qcqp: the problem, in centred coordinates.
-        multipliers: Hermitian, (k, rank, rank).
+        multipliers: Hermitian, (k, r, r) for each group of blocks.
         Y: where the multipliers were taken, (n, rank).
         pairs: multipliers of pairs of rotations.
         quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.

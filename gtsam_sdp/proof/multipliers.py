@@ -1,7 +1,8 @@
-"""Multipliers of the orthogonality constraints, and the matrix that they leave."""
+"""Multipliers of the constraints of blocks, and the matrix that they leave."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,21 +27,28 @@ class PairTerms:
     trace: float
 
 
-def certificate_matrix(qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> scipy.sparse.csc_array:
+Multipliers = Sequence[Array]
+"""Hermitian blocks Lambda, (k, r, r) for each group of blocks of a kind, in the order of `Qcqp.groups`."""
+
+
+def certificate_matrix(qcqp: Qcqp, multipliers: Multipliers, pairs: PairTerms | None = None) -> scipy.sparse.csc_array:
     """S = Q - blkdiag(Lambda), less what pairs of rotations contribute, (n, n)."""
-    S = qcqp.Q - _block_diagonal(qcqp, multipliers)
+    S = qcqp.Q - block_diagonal(qcqp, multipliers)
     return (S if pairs is None else S - pairs.matrix).tocsc()
 
 
-def _block_diagonal(qcqp: Qcqp, blocks: Array) -> scipy.sparse.csc_array:
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    rows = np.repeat(at, qcqp.rank, axis=1).ravel()
-    columns = np.tile(at, (1, qcqp.rank)).ravel()
-    return scipy.sparse.coo_array((blocks.ravel(), (rows, columns)), shape=qcqp.Q.shape).tocsc()
+def block_diagonal(qcqp: Qcqp, multipliers: Multipliers) -> scipy.sparse.csc_array:
+    """blkdiag(Lambda), (n, n)."""
+    rows, columns, values = [], [], []
+    for group, blocks in zip(qcqp.groups, multipliers, strict=True):
+        rows.append(np.repeat(group.rows, group.count, axis=1).ravel())
+        columns.append(np.tile(group.rows, (1, group.count)).ravel())
+        values.append(blocks.ravel())
+    at = (np.concatenate(rows), np.concatenate(columns))
+    return scipy.sparse.coo_array((np.concatenate(values), at), shape=qcqp.Q.shape).tocsc()
 
 
-def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> Array:
-    """Multipliers Lambda_i = herm((Q Y)_i Y_i^H) of the rotation blocks, (k, rank, rank)."""
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    products = (qcqp.Q @ Y)[at] @ Y[at].conj().swapaxes(1, 2)
-    return (products + products.conj().swapaxes(1, 2)) / 2
+def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> tuple[Array, ...]:
+    """Multipliers of each group of blocks: Lambda_i = herm((Q Y)_i Y_i^H) for rotations and directions, (k, r, r)."""
+    QY = qcqp.Q @ Y
+    return tuple(group.block.multipliers(Y[group.rows], QY[group.rows]) for group in qcqp.groups)

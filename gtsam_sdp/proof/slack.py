@@ -10,7 +10,7 @@ import scipy
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.proof.multipliers import PairTerms, _block_diagonal, certificate_matrix
+from gtsam_sdp.proof.multipliers import Multipliers, PairTerms, block_diagonal, certificate_matrix
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
 
 
@@ -45,15 +45,17 @@ class Slack:
     border: Array | None = None
 
     @classmethod
-    def build(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> Slack:
-        """S of multipliers of the rotations of a Gram lift, (k, rank, rank), and of pairs of rotations."""
-        magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
+    def build(cls, qcqp: Qcqp, multipliers: Multipliers, pairs: PairTerms | None = None) -> Slack:
+        """S of multipliers of the blocks of a Gram lift, and of pairs of rotations."""
+        magnitude = qcqp.magnitude + abs(block_diagonal(qcqp, multipliers))
         magnitude = magnitude if pairs is None else magnitude + pairs.magnitude
         loss = 0.0 if pairs is None else pairs.trace
-        traces = np.trace(multipliers, axis1=1, axis2=2).real
-        diagonals = np.abs(np.einsum("kii->ki", multipliers))
+        groups = list(zip(qcqp.groups, multipliers, strict=True))
+        worth = [w for group, own in groups for w in group.block.worth(own).tolist()]
+        diagonals = sum(float(np.abs(np.einsum("kii->ki", own)).sum()) for own in multipliers)
         norms = np.zeros(qcqp.size)
-        norms[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
+        for group in qcqp.groups:
+            norms[group.rows] = group.block.norm
         border = qcqp.coordinates.border
         return cls(
             S=certificate_matrix(qcqp, multipliers, pairs),
@@ -63,7 +65,7 @@ class Slack:
             references=qcqp.coordinates.position[qcqp.coordinates.references],
             component=qcqp.coordinates.component[qcqp.coordinates.kept],
             border=np.where(border >= 0, qcqp.coordinates.position[border], -1),
-            base=math.fsum([qcqp.constant, -loss, *traces.tolist()]),
-            base_error=8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
+            base=math.fsum([qcqp.constant, -loss, *worth]),
+            base_error=8 * UNIT_ROUNDOFF * (diagonals + abs(qcqp.constant) + loss)
             + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * qcqp.constant_magnitude,
         )

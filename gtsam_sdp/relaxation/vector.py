@@ -36,9 +36,13 @@ from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, piec
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.values.blocks import Constrained
 from gtsam_sdp.values.layout import Layout
+from gtsam_sdp.values.space import Space
 
-_SCALE, _ROTATIONS = 0, 1
+_SCALE, _BLOCKS = 0, 1
+"""Places among the groups of multipliers: of h^2 = 1, and the first one of blocks."""
+
 _SUMMANDS_OF_CONSTRAINTS = 24
 """More than the number of constraints that meet in one entry."""
 
@@ -140,18 +144,18 @@ class VectorLift(Lift):
         entries = self.cost_entries()
         Q, _ = sum_entries(entries, self.size)
         constraints = []
-        matrices = rotation_matrices(self.rows.d, tighten=True)
-        keys = self.layout.keys[self.owner[self.rows.block_entries[:, 0]]]
-        for key, own in zip(keys.tolist(), self.rows.block_entries, strict=True):
-            places = np.append(self.rows.h, own)
-            for parameter in range(int(matrices.parameter.max()) + 1):
-                chosen = matrices.parameter == parameter
-                upper = scipy.sparse.coo_array(
-                    (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
-                    shape=Q.shape,
-                )
-                A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
-                constraints.append(Constraint(key, A.tocsc(), 0.0))
+        for group, of_blocks in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            matrices = block_matrices(group.block, self.layout.space, tighten=True)
+            for key, own in zip(self.layout.keys[self.owner[of_blocks[:, 0]]].tolist(), of_blocks, strict=True):
+                places = np.append(self.rows.h, own)
+                for parameter in range(int(matrices.parameter.max()) + 1):
+                    chosen = matrices.parameter == parameter
+                    upper = scipy.sparse.coo_array(
+                        (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
+                        shape=Q.shape,
+                    )
+                    A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
+                    constraints.append(Constraint(key, A.tocsc(), 0.0))
         one = scipy.sparse.coo_array(([1.0], ([self.rows.h], [self.rows.h])), shape=Q.shape).tocsc()
         constraints.append(Constraint(None, one, 1.0))
         return VectorQcqp(
@@ -166,20 +170,23 @@ class VectorLift(Lift):
         return CliqueTree.build(groups, self.layout, ordering).sharing(world)
 
     def _member_rows(self, members: Sequence[int]) -> tuple[Array, Array]:
-        """Entries of rotations and of positions of variables that are not held."""
+        """Entries of blocks and of positions of variables that are not held."""
         layout, position = self.layout, self.rows.coordinates.position
-        count = layout.space.rows
         world = len(layout.keys)
         members = [v for v in members if v != world]
-        turning = [position[layout.rotation[v]] for v in members if layout.rotation[v] >= 0]
-        turning = [row for row in turning if row >= 0 and not self.rows.fixed[row]]
+        blocks = [np.zeros(0, dtype=np.intp)]
+        for group in layout.groups:
+            raw = layout.first[group.block][members]
+            starts = position[raw[raw >= 0]]
+            starts = starts[starts >= 0]
+            blocks.append(replace(group, starts=starts[~self.rows.fixed[starts]]).rows.ravel())
         moving = [position[row] for v in members for row in layout.translation_rows(v)]
         moving = np.array([row for row in moving if row >= 0], dtype=np.intp)
-        blocks = (np.array(turning, dtype=np.intp)[:, None] + np.arange(count)).ravel()
-        return np.append(self.rows.h, self.rows.entries(blocks)), self.rows.entries(moving)
+        turning = np.append(self.rows.h, self.rows.entries(np.concatenate(blocks)))
+        return turning, self.rows.entries(moving)
 
     def coordinates(self, members: Sequence[int]) -> CliqueCoordinates:
-        """h and the entries of rotations as they are, those of positions divided by the clique's extent."""
+        """h and the entries of blocks as they are, those of positions divided by the clique's extent."""
         turning, moving = self._member_rows(members)
         scale = np.ones(len(turning) + len(moving))
         scale[len(turning) :] = self._extent(moving)
@@ -200,16 +207,20 @@ class VectorLift(Lift):
         return len(turning) + len(moving)
 
     def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
-        """h^2 = 1; orthogonal columns of every rotation, and its rows and cross products if `tighten`."""
+        """h^2 = 1, then the equations of the blocks of each group: orthogonal columns of rotations, unit vectors.
+
+        If `tighten`, rows and cross products of rotations too.
+        """
         world = len(self.layout.keys)
         one = MatrixEntries(np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.ones(1))
-        scale = MultiplierGroup(tree.home[[world]], np.array([[self.rows.h]]), one, np.ones(1))
-        own = self.rows.block_entries
-        homes = tree.home[self.owner[own[:, 0]]]
-        own, homes = own[homes >= 0], homes[homes >= 0]
-        rows = np.insert(own, 0, self.rows.h, axis=1)
-        matrices = rotation_matrices(self.rows.d, tighten=tighten)
-        return [scale, MultiplierGroup(homes, rows, matrices, np.zeros(int(matrices.parameter.max()) + 1))]
+        found = [MultiplierGroup(tree.home[[world]], np.array([[self.rows.h]]), one, np.ones(1))]
+        for group, own in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            homes = tree.home[self.owner[own[:, 0]]]
+            own, homes = own[homes >= 0], homes[homes >= 0]
+            matrices = block_matrices(group.block, self.layout.space, tighten=tighten)
+            objective = np.zeros(int(matrices.parameter.max()) + 1)
+            found.append(MultiplierGroup(homes, np.insert(own, 0, self.rows.h, axis=1), matrices, objective))
+        return found
 
     def recover(self, problem: CliqueProblem, z: Array) -> Recovered:
         """y from the leading eigenvectors, its rotations projected."""
@@ -220,14 +231,13 @@ class VectorLift(Lift):
 
     def verify(self, problem: CliqueProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The bound of the solver's multipliers."""
-        parameters = problem.parameters(y, _ROTATIONS)
         scale = float(problem.parameters(y, _SCALE)[0, 0])
-        group = problem.groups[_ROTATIONS]
+        of_blocks = [(group, problem.parameters(y, _BLOCKS + k)) for k, group in enumerate(problem.groups[_BLOCKS:])]
         lift = VectorLift.build(self.problem.at(Y))
         point = lift.rows.lift(Y)[lift.kept]
 
         def slack_of(terms: Sequence[Terms]) -> Slack:
-            return lift.with_terms(terms)._slack(scale, group.rows, group.entries, parameters)
+            return lift.with_terms(terms)._slack(scale, of_blocks)
 
         bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)
@@ -256,20 +266,18 @@ class VectorLift(Lift):
             parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
         return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def _slack(self, scale: float, rows: Array, matrices: MatrixEntries, parameters: Array) -> Slack:
-        """S = Q - scale E_hh - multipliers of the rotations, without the rows that are held."""
-        i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
-        value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
-        off = i != j
+    def _slack(self, scale: float, of_blocks: Sequence[tuple[MultiplierGroup, Array]]) -> Slack:
+        """S = Q - scale E_hh - multipliers of the blocks, without the rows that are held."""
         h = np.array([self.rows.h])
-        size = np.append(np.append(np.abs(value), np.abs(value[off])), abs(scale))
-        entries = Entries(
-            np.concatenate([i, j[off], h]),
-            np.concatenate([j, i[off], h]),
-            np.concatenate([value, value[off], [-scale]]),
-            size,
-        )
-        return self.slack([self.cost_entries(), entries], np.array([]), scale)
+        parts = [self.cost_entries(), Entries(h, h, np.array([-scale]), np.array([abs(scale)]))]
+        for group, parameters in of_blocks:
+            rows, matrices = group.rows, group.entries
+            i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
+            value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
+            off = i != j
+            value, i, j = np.append(value, value[off]), np.append(i, j[off]), np.append(j, i[off])
+            parts.append(Entries(i, j, value, np.abs(value)))
+        return self.slack(parts, np.array([]), scale)
 
     def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
         """S of entries on all rows, without those that are held, and with more constants than the terms have."""
@@ -283,7 +291,8 @@ class VectorLift(Lift):
         S, magnitude = sum_entries(gather_border(entries, border), len(kept))
         sum_border_exactly(S, border, entries)
         norms = np.zeros(self.size)
-        norms[self.rows.block_entries] = 1 / self.rows.d  # a row of a rotation has norm 1
+        for group, own in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            norms[own] = group.block.norm / self.rows.d  # shared by the entries of a row
         constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
         total = math.fsum(constants.tolist())
         return Slack(
@@ -300,35 +309,10 @@ class VectorLift(Lift):
         )
 
 
-def rotation_matrices(d: int, *, tighten: bool) -> MatrixEntries:
-    """Constraints of one rotation on [h, its entries], each <M, y y^T> = 0.
-
-    2D (entries cos, sin): cos^2 + sin^2 = h^2. 3D (entries R column by column): R^T R = I; with `tighten` also
-    R R^T = I and c_i x c_j = h c_k for the columns, cyclic: 20 independent constraints.
-    """
-    if d == 2:
-        rows = [(0, 0, 0, -1.0), (1, 1, 0, 1.0), (2, 2, 0, 1.0)]
-        return MatrixEntries(*(np.array(x) for x in zip(*rows, strict=True)))
-    at = 1 + np.arange(9).reshape(3, 3)  # at[j, a]: entry a of column j
-    found: list[tuple[int, int, int, float]] = []
-    count = 0
-    for layout in (at, at.T) if tighten else (at,):
-        for i in range(3):
-            for j in range(i, 3):
-                if layout is not at and (i, j) == (2, 2):
-                    continue  # the traces of R^T R and R R^T are the same
-                found += [(int(layout[i, k]), int(layout[j, k]), count, 1.0 if i == j else 0.5) for k in range(3)]
-                found += [(0, 0, count, -1.0)] if i == j else []
-                count += 1
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) if tighten else ():
-        for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            found += [
-                (int(at[i, a]), int(at[j, b]), count, 0.5),
-                (int(at[i, b]), int(at[j, a]), count, -0.5),
-                (0, int(at[k, c]), count, -0.5),
-            ]
-            count += 1
-    return MatrixEntries(*(np.array(x) for x in zip(*found, strict=True)))
+def block_matrices(block: Constrained, space: Space, *, tighten: bool) -> MatrixEntries:
+    """Constraints of one block on [h, its entries], each <M, y y^T> = 0, redundant ones too if `tighten`."""
+    rows = block.entry_equations(space, tighten=tighten)
+    return MatrixEntries(*(np.array(x) for x in zip(*rows, strict=True)))
 
 
 def is_better_than_gram(terms: Sequence[Terms]) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 
 from gtsam_sdp.lift.coordinates import Coordinates
 from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.lift.structure import lone_directions
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.forms import Forms, Slopes
 from gtsam_sdp.terms.entrywise import by_entry, entry_sizes
 from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.blocks import BlockGroup
 from gtsam_sdp.values.layout import Layout
 
 
@@ -24,7 +26,7 @@ class VectorRows:
 
     Attributes:
         coordinates: the Gram lift's unknowns, positions counted from the estimate.
-        fixed: whether a row belongs to a frame that is held at its value, (n,).
+        fixed: whether a row belongs to a frame or direction that is held at its value, (n,).
         values: the unknowns at the estimate, (n, d) real.
     """
 
@@ -39,6 +41,8 @@ class VectorRows:
         coordinates, count = shadow.coordinates, problem.layout.space.rows
         fixed = np.zeros(coordinates.size, dtype=bool)
         fixed[coordinates.position[coordinates.references][:, None] + np.arange(count)] = True
+        lone = coordinates.position[lone_directions(problem.layout, problem.terms, coordinates.component)]
+        fixed[lone[lone >= 0]] = True
         return cls(coordinates, fixed, _real(shadow.Y))
 
     @property
@@ -56,16 +60,15 @@ class VectorRows:
         return (rows[..., None] * self.d + np.arange(self.d)).reshape(*rows.shape[:-1], rows.shape[-1] * self.d)
 
     @cached_property
-    def blocks(self) -> Array:
-        """First unknown rows of the rotations that are not held, (k,)."""
-        positions = self.coordinates.position[self.coordinates.layout.blocks]
-        positions = positions[positions >= 0]
-        return positions[~self.fixed[positions]]
+    def groups(self) -> tuple[BlockGroup, ...]:
+        """Blocks with a constraint that are not held, among the unknown rows."""
+        groups = (group.among(self.coordinates.position) for group in self.coordinates.layout.groups)
+        return tuple(group.select(~self.fixed[group.starts]) for group in groups)
 
     @cached_property
-    def block_entries(self) -> Array:
-        """Entries of each rotation that is not held, column by column of R, (k, d d or 2)."""
-        return self.entries(self.blocks[:, None] + np.arange(self.coordinates.layout.space.rows))
+    def block_entries(self) -> tuple[Array, ...]:
+        """Entries of the blocks of each group, row by row: of a rotation its columns, (k, r d)."""
+        return tuple(self.entries(group.rows) for group in self.groups)
 
     def expand(self, terms: Terms) -> tuple[Array, Array, Array]:
         """Local entries of terms as combinations of y: rows (m, s), coefficients (m, d r, s) and their sizes."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gtsam_sdp.lift.qcqp import Qcqp
-from gtsam_sdp.lowrank.descent import Point, descend, orthonormal, reduced_hessian, tangent_basis
+from gtsam_sdp.lowrank.descent import Point, descend, reduced_hessian, retracted, tangent_basis
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.proof.multipliers import certificate_matrix
@@ -17,10 +17,7 @@ from tests.proof.test_bound import lifted
 
 def random_point(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:
     """A feasible Y, (n, columns)."""
-    Y = random_rows(qcqp, columns, rng)
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    Y[at] = orthonormal(Y[at])
-    return Y
+    return retracted(qcqp, random_rows(qcqp, columns, rng))
 
 
 def random_rows(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:
