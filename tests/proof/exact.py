@@ -18,15 +18,6 @@ def rational(numbers: Any) -> np.ndarray:
     return np.array([Fraction(x) for x in numbers.ravel().tolist()], dtype=object).reshape(numbers.shape)
 
 
-def doubled(matrix: np.ndarray) -> np.ndarray:
-    """A complex Hermitian matrix of floats as a real symmetric one of twice the size, in fractions."""
-    result = np.empty((2 * len(matrix), 2 * len(matrix)), dtype=object)
-    result[::2, ::2] = result[1::2, 1::2] = rational(matrix.real)
-    result[1::2, ::2] = rational(matrix.imag)
-    result[::2, 1::2] = -result[1::2, ::2]
-    return result
-
-
 def complement(S: np.ndarray, border: int) -> np.ndarray | None:
     """The Schur complement of a symmetric matrix on its first `border` rows; None if the others are not definite."""
     A = S.copy()

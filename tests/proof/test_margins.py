@@ -22,7 +22,7 @@ from gtsam_sdp.proof.positive_definite import prove_positive_definite
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.gram import positive_part
 from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
-from tests.proof.exact import complement, doubled, granted, is_definite, is_semidefinite, rational, slack_of
+from tests.proof.exact import complement, granted, is_definite, is_semidefinite, rational, slack_of
 
 U = Fraction(UNIT_ROUNDOFF)
 KINDS = ["real", "complex", "space"]
@@ -115,7 +115,7 @@ def turns(size: int, seed: int) -> np.ndarray:
 
 
 def spread(kind: str, slack: Slack, y: np.ndarray, seed: int) -> tuple[Slack, np.ndarray, int]:
-    """The slack and point of a small real problem as one of another kind, and how many times its least value that has."""
+    """A small real problem and its point as another kind, and how many times the least value that one has."""
     S, magnitude = slack.S.toarray(), slack.magnitude.toarray()
     given = {
         "base": slack.base,
@@ -221,19 +221,20 @@ def test_errors_of_the_residual(kind: str, seed: int) -> None:
     assert Fraction(value) <= times * least[0, 0]
 
 
-def nearly_singular(seed: int) -> np.ndarray:
-    """Three solves do not find the least point: the factorised matrix is another one, by a third of the eigenvalue."""
+def nearly_singular(seed: int, share: float) -> np.ndarray:
+    """Three solves do not find the least point: what is factorised is smaller by 1 / share of the eigenvalue."""
     rng = np.random.default_rng(seed)
-    weak = 2.0**-38 * rng.uniform(4.5, 7)
+    weak = 2.0**-38 * share * rng.uniform(1, 1.2)
     b = 1e-9 * rng.uniform(1, 2)
     return np.array([[1.0, b, -b], [b, 1 + weak, 1], [-b, 1, 1 + weak]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(6))
-def test_remainder(kind: str, seed: int) -> None:
+@pytest.mark.parametrize("share", [1.6, 5.0])
+def test_remainder(kind: str, seed: int, share: float) -> None:
     """`remainder` and its factor for columns: what the solves leave over, with an inner part next to singular."""
-    S = nearly_singular(seed)
+    S = nearly_singular(seed, share)
     assert np.isfinite(check(kind, slack_of(S), np.array([[1.0], [0], [0]]), seed))
 
 
@@ -297,7 +298,11 @@ def lifted(blocks: int, rank: int = 3, **given: Any) -> Any:
     size = blocks * rank
     row = np.arange(size)
     coordinates = SimpleNamespace(
-        border=np.full((1, 2), -1), references=np.array([0]), position=row, component=np.zeros(size, dtype=int), kept=row
+        border=np.full((1, 2), -1),
+        references=np.array([0]),
+        position=row,
+        component=np.zeros(size, dtype=int),
+        kept=row,
     )
     known = {
         "Q": sp.csc_array((size, size)),
@@ -440,7 +445,7 @@ def test_errors_of_the_borders_form(kind: str, seed: int, part: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_remainder_with_a_position(kind: str, seed: int) -> None:
     """`remainder` in `off`: as without a position, with an inner part next to singular."""
-    S, count = bordered(kind, np.array([[1.0]]), np.array([0.0, 1.0]), nearly_singular(seed))
+    S, count = bordered(kind, np.array([[1.0]]), np.array([0.0, 1.0]), nearly_singular(seed, 5.0))
     least = complement(rational(S), count)
     assert least is not None
     value = border_bound(kind, S, np.abs(S), 1, seed, 0)
