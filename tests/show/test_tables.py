@@ -103,7 +103,7 @@ def test_everything_is_escaped() -> None:
     certificate = certify(graph, problems.optimize(graph, truth), tolerance=1e-12)
     nasty = "<b>&'\""
     terms = replace(certificate.terms, types=[nasty] * len(certificate.terms))
-    changed: Certificate = replace(certificate, notes=(nasty,), method=nasty, terms=terms)
+    changed: Certificate = replace(certificate, notes=(Note(nasty),), method=nasty, terms=terms)
     assert "<b>" not in changed._repr_html_()
     assert shown(changed).count(nasty) >= 2
     assert "<b>" not in terms._repr_html_()
