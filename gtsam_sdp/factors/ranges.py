@@ -18,6 +18,7 @@ from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.distances import NEAREST, DistanceTerms
 from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.values.kind import Kind
@@ -142,10 +143,11 @@ def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: Kind) 
         expected = np.linalg.norm(point - arms[k]) - measured[k]
         found = factor.unwhitenedError(values)[0]
         if not abs(found - expected) <= _ARM_TOLERANCE * (1 + abs(measured[k]) + np.abs(arms[k]).max()):
-            raise InvalidGraphError(
+            what = (
                 f"The sensor's place in {format_factor(int(group.index[k]), group.type_name, keys)} could not be read: "
-                'its error is not the distance from there. Drop the factor (on_unsupported="drop").'
+                "its error is not the distance from there. Drop the factor ("
             )
+            raise InvalidGraphError(Advice(what, Remedy.DROP, ")."))
 
 
 def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:

@@ -15,6 +15,7 @@ from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapte
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.factors.weights import axis_weights
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 from gtsam_sdp.values.layout import Layout
@@ -134,10 +135,11 @@ def _gps_arm(group: FactorGroup, lifting: Lifting) -> Terms:
     bad = np.flatnonzero(np.abs(arms - measured - errors).max(axis=1) > _ARM_TOLERANCE * scale)
     if len(bad):
         k = bad[0]
-        raise InvalidGraphError(
+        what = (
             f"The lever arm of {format_factor(int(group.index[k]), group.type_name, group.keys[k])} could not be read: "
-            'it does not explain the factor\'s error. Drop the factor (on_unsupported="drop").'
+            "it does not explain the factor's error. Drop the factor ("
         )
+        raise InvalidGraphError(Advice(what, Remedy.DROP, ")."))
     weights = axis_weights(group.information, 3)
     blank = Terms(
         factor=group.index,

@@ -25,6 +25,7 @@ from gtsam_sdp.lift.structure import NONE, anchors, components, touched_rows, tr
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Entries
 from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import FIXED_VALUE_TOLERANCE
 from gtsam_sdp.values.layout import Layout
@@ -402,8 +403,8 @@ def _raise_free(layout: Layout, free: Array) -> None:
     what = layout.block_name(int(free[0]))
     keys = list(dict.fromkeys(layout.row_variable[free].tolist()))
     more = f" ({len(keys)} such keys)" if len(keys) > 1 else ""
-    raise InvalidGraphError(
+    what = (
         f"No factor constrains the {what} of {format_key(int(layout.keys[number]))}{more}, or their noise models give "
-        "it no weight that a bound can use. Add a factor that does, "
-        'or pass on_unsupported="drop" to leave it out of the bound.'
+        "it no weight that a bound can use. Add a factor that does, or pass "
     )
+    raise InvalidGraphError(Advice(what, Remedy.DROP, " to leave it out of the bound."))

@@ -15,7 +15,7 @@ from gtsam_sdp.values.vector import Vector
 
 if TYPE_CHECKING:
     from gtsam_sdp.results.certificate import Certificate
-    from gtsam_sdp.search.ladder import Solution
+    from gtsam_sdp.results.solution import Solution
 
 Share = Literal["cost", "gap"]
 

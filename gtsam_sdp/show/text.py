@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
 from gtsam_sdp.relaxation.vector import VectorQcqp
+from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
 from gtsam_sdp.results.notes import percent
 from gtsam_sdp.results.sdp_solution import SdpSolution
@@ -20,6 +22,8 @@ from gtsam_sdp.tolerances import SAME_COST
 
 Row = tuple[str, str, str]
 """A row of a report: its name, a number, and what it is."""
+
+_NO_WORDS: Mapping[Remedy, str] = {}
 
 
 def headline(certificate: Certificate) -> str:
@@ -127,27 +131,27 @@ def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int]:
     return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices)
 
 
-def certificate_text(certificate: Certificate) -> str:
-    """The report that `print(certificate)` shows."""
+def certificate_text(certificate: Certificate, words: Mapping[Remedy, str] = _NO_WORDS) -> str:
+    """The report that `print(certificate)` shows, with other words for remedies if there are any."""
     lines = [headline(certificate)]
     lines += [f"  {name:<13} {number}   {what}".rstrip() for name, number, what in certificate_rows(certificate)]
     limits = limiting_factors(certificate)
     if limits and not certificate:
         lines.append("  largest contributions to the gap:")
         lines += [f"    {_contribution_text(t)}" for t in limits]
-    lines += [f"  note: {note}" for note in certificate.notes]
+    lines += [f"  note: {note.said(words)}" for note in certificate.notes]
     return "\n".join(lines)
 
 
-def solution_text(solution: Solution) -> str:
+def solution_text(solution: Solution, words: Mapping[Remedy, str] = _NO_WORDS) -> str:
     """The report that `print(solution)` shows: the certificate's, and the steps."""
     found = [solution.method, gain_text(solution)]
-    lines = [certificate_text(solution.certificate), f"  found by      {', '.join(filter(None, found))}"]
+    lines = [certificate_text(solution.certificate, words), f"  found by      {', '.join(filter(None, found))}"]
     for stage in solution.stages:
         cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
         bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
         lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
-    lines += [f"  {solution.advice}"] if solution.advice else []
+    lines += [f"  {solution.advice.said(words)}"] if solution.advice else []
     return "\n".join(lines)
 
 
