@@ -47,13 +47,13 @@ def steps(x: float, count: int) -> float:
 @pytest.mark.parametrize("guess", [2.0**-38, 2.0**-44])
 def test_rounding_of_the_factorisation(seed: int, guess: float) -> None:
     """`rounding`: a hub from which hundreds of equal squares are subtracted, each with the same rounding."""
-    leaves = 400
-    b = 0.05 * (1 + 0.01 * np.random.default_rng(seed).random())
+    leaves = 1600
+    b = 0.025 * (1 + 0.01 * np.random.default_rng(seed).random())
     edge = float(leaves * Fraction(b) ** 2 / (1 - Fraction(guess)) ** 2)
     A = np.eye(leaves + 1)
     A[-1, :-1] = A[:-1, -1] = b
     stored = upper(A)
-    for count in range(-200, 500, 10):
+    for count in range(-600, 900, 25):
         stored.data[-1] = hub = steps(edge, count)
         proof = prove_positive_definite(stored)
         if proof is None:
