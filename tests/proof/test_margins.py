@@ -238,6 +238,21 @@ def test_remainder(kind: str, seed: int, share: float) -> None:
     assert np.isfinite(check(kind, slack_of(S), np.array([[1.0], [0], [0]]), seed))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_remainder_of_all_columns(seed: int) -> None:
+    """`count` of the remainder: the same inner rows are left over in all three columns."""
+    small = nearly_singular(seed, 1.6)
+    S = np.eye(5)
+    S[3:, 3:] = small[1:, 1:]
+    S[3:, :3] = small[1:, :1]
+    S[:3, 3:] = small[:1, 1:]
+    least = complement(rational(S), 3)
+    assert least is not None
+    value = float(prove_bound(slack_of(S), np.eye(5, 3)).value)
+    assert np.isfinite(value)
+    assert Fraction(value) <= np.trace(least)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(30))
 def test_rounding_of_products_with_exact_entries(kind: str, seed: int) -> None:
