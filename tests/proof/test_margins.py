@@ -47,13 +47,13 @@ def steps(x: float, count: int) -> float:
 @pytest.mark.parametrize("guess", [2.0**-38, 2.0**-44])
 def test_rounding_of_the_factorisation(seed: int, guess: float) -> None:
     """`rounding`: a hub from which hundreds of equal squares are subtracted, each with the same rounding."""
-    leaves = 400
-    b = 0.05 * (1 + 0.01 * np.random.default_rng(seed).random())
+    leaves = 1600
+    b = 0.025 * (1 + 0.01 * np.random.default_rng(seed).random())
     edge = float(leaves * Fraction(b) ** 2 / (1 - Fraction(guess)) ** 2)
     A = np.eye(leaves + 1)
     A[-1, :-1] = A[:-1, -1] = b
     stored = upper(A)
-    for count in range(-200, 500, 10):
+    for count in range(-600, 900, 25):
         stored.data[-1] = hub = steps(edge, count)
         proof = prove_positive_definite(stored)
         if proof is None:
@@ -236,6 +236,21 @@ def test_remainder(kind: str, seed: int, share: float) -> None:
     """`remainder` and its factor for columns: what the solves leave over, with an inner part next to singular."""
     S = nearly_singular(seed, share)
     assert np.isfinite(check(kind, slack_of(S), np.array([[1.0], [0], [0]]), seed))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_remainder_of_all_columns(seed: int) -> None:
+    """`count` of the remainder: the same inner rows are left over in all three columns."""
+    small = nearly_singular(seed, 1.6)
+    S = np.eye(5)
+    S[3:, 3:] = small[1:, 1:]
+    S[3:, :3] = small[1:, :1]
+    S[:3, 3:] = small[:1, 1:]
+    least = complement(rational(S), 3)
+    assert least is not None
+    value = float(prove_bound(slack_of(S), np.eye(5, 3)).value)
+    assert np.isfinite(value)
+    assert Fraction(value) <= np.trace(least)
 
 
 @pytest.mark.parametrize("kind", KINDS)
