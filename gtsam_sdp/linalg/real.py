@@ -1,11 +1,57 @@
-"""Complex matrices and vectors as real ones of twice the size."""
+"""Complex numbers, matrices and vectors as real ones: nothing else has to know whether rows are complex."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy
 
 from gtsam_sdp.linalg.array import Array
+
+
+def count_parts(numbers: Any) -> int:
+    """Real numbers in each number of an array or a sparse matrix: 2 if they are complex, else 1."""
+    return 2 if np.issubdtype(numbers.dtype, np.complexfloating) else 1
+
+
+def field_of(numbers: Any) -> str:
+    """ "real" or "complex"."""
+    return ("real", "complex")[count_parts(numbers) - 1]
+
+
+def real_parts(numbers: Array) -> list[Array]:
+    """Real and imaginary part of complex numbers; real ones as they are."""
+    return [numbers.real, numbers.imag][: count_parts(numbers)]
+
+
+def of_parts(parts: Sequence[Any] | Array) -> Any:
+    """Numbers of their real and imaginary part, or of the first alone."""
+    return parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]
+
+
+def real_entries(rows: Array) -> Array:
+    """Entries of rows as real numbers, (..., k) to (..., 2 k) if they are complex."""
+    return np.stack(real_parts(rows), axis=-1).reshape(*rows.shape[:-1], rows.shape[-1] * count_parts(rows))
+
+
+def by_entry(matrices: Array, dimension: int) -> Array:
+    """Matrices that act on rows of Y, as real matrices on the rows' entries: (..., a, b) to (..., d a, d b)."""
+    *batch, rows, columns = matrices.shape
+    if count_parts(matrices) == 2:
+        real, imaginary = matrices.real, matrices.imag
+        wide = np.stack([np.stack([real, -imaginary], axis=-1), np.stack([imaginary, real], axis=-1)], axis=-2)
+    else:
+        wide = matrices[..., None, None] * np.eye(dimension)
+    return wide.swapaxes(-3, -2).reshape(*batch, rows * dimension, columns * dimension)
+
+
+def sizes_by_entry(sizes: Array, matrices: Array, dimension: int) -> Array:
+    """Sizes of the entries of `by_entry(matrices)` for sizes of the entries of `matrices`."""
+    if count_parts(matrices) == 2:
+        return np.repeat(np.repeat(sizes, 2, axis=-2), 2, axis=-1)
+    return by_entry(sizes, dimension)
 
 
 def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> scipy.sparse.csc_array:
@@ -26,7 +72,7 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
         row, column, size = position[row], position[column], len(rows)
         kept &= (row >= 0) & (column >= 0)
     row, column, data = row[kept], column[kept], data[kept]
-    if np.iscomplexobj(data):
+    if count_parts(data) == 2:
         off = np.flatnonzero(row < column)
         rows4 = [2 * row, 2 * row + 1, 2 * row[off], 2 * row[off] + 1]
         columns4 = [2 * column, 2 * column + 1, 2 * column[off] + 1, 2 * column[off]]
@@ -41,10 +87,8 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
 
 
 def real_vectors(vectors: Array) -> Array:
-    """Complex (n, k) as real (2n, k), the way `real_upper` orders rows; real ones unchanged."""
-    if not np.iscomplexobj(vectors):
-        return vectors
-    return np.stack([vectors.real, vectors.imag], axis=1).reshape(-1, vectors.shape[1])
+    """Complex (n, k) as real (2n, k), the way `real_upper` orders rows; real ones as they are."""
+    return np.stack(real_parts(vectors), axis=1).reshape(-1, vectors.shape[1])
 
 
 def complex_vectors(vectors: Array) -> Array:

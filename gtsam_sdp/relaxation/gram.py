@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy
 
 from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates, plain_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Entries, rounding_error
+from gtsam_sdp.linalg.real import by_entry, real_entries
 from gtsam_sdp.linalg.svec import upper_entries
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -70,7 +71,7 @@ class GramLift(Lift):
             owner=reading.layout.row_variable,
             plain=plain,
             maker=CoordinateMaker(reading.estimate, anchor),
-            couples_positions=reading.layout.space.dimension == 2 and any(_turns_positions(batch) for batch in terms),
+            couples_positions=any(_turns_positions(batch) for batch in terms),
         )
 
     @property
@@ -94,7 +95,7 @@ class GramLift(Lift):
 
     @cached_property
     def _is_plane(self) -> bool:
-        return self.layout.space.dimension == 2
+        return self.columns == 1
 
     def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques of the graph's variables, the world frame among them.
@@ -158,7 +159,7 @@ class GramLift(Lift):
         values = coordinates.inverse @ self.reading.estimate[coordinates.rows]
         if not self._is_plane:
             return values
-        plane = np.column_stack([np.real(values), np.imag(values)])
+        plane = real_entries(values)
         turned = np.column_stack([-plane[:, 1], plane[:, 0]])
         return np.stack([plane, turned], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
 
@@ -179,15 +180,15 @@ class GramLift(Lift):
         single = np.arange(len(rows)) >= (len(rows) if self.couples_positions else 2 * turning)
         share = np.where(single[:, None] | single, 1.0, 0.5)
         return (
-            _doubled(local)[:, rows[:, None], self._real_places(coordinates)],
-            _doubled(matrix)[:, rows[:, None], rows] * share,
+            by_entry(local.conj(), 2)[:, rows[:, None], self._real_places(coordinates)],
+            by_entry(matrix.conj(), 2)[:, rows[:, None], rows] * share,
         )
 
     def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
         """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
         if not self._is_plane:
             return matrix
-        return _doubled(matrix)[self._real_places(part)[:, None], self._real_places(whole)]
+        return by_entry(matrix.conj(), 2)[self._real_places(part)[:, None], self._real_places(whole)]
 
     def factors(self, matrix: Array, coordinates: CliqueCoordinates) -> tuple[list[Array], float]:
         """One factor of d columns; in 2D as complex rows, and mirrored where no rotation tells which way is right."""
@@ -303,29 +304,16 @@ class GramLift(Lift):
         W = positive_part(problem.parameters(y, _PAIRS))
         rows = problem.groups[_PAIRS].rows
         first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
-        at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
-        upper, sizes = (
-            scipy.sparse.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape)
-            for s in (False, True)
-        )
+        row, column = np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel()
+        half = Entries(row, column, (hull_adjoint(W) * 0.5).apply(np.ravel)).sum(qcqp.size)
         trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
-        return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
+        return PairTerms(half.apply(lambda upper: (upper + upper.T).tocsc()), trace)
 
 
 def _polished_bound(qcqp: Qcqp, Y: Array) -> VerifiedBound:
     """The bound of multipliers in closed form at the critical point near Y."""
     best = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True).Y
     return verify_bound(qcqp, closed_form_multipliers(qcqp, best), best, quick=True)
-
-
-def _doubled(matrix: Array) -> Array:
-    """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
-    *batch, rows, columns = matrix.shape
-    wide = np.empty((*batch, 2 * rows, 2 * columns))
-    wide[..., ::2, ::2] = wide[..., 1::2, 1::2] = matrix.real
-    wide[..., ::2, 1::2] = matrix.imag
-    wide[..., 1::2, ::2] = -matrix.imag
-    return wide
 
 
 def _turns_positions(batch: Terms) -> bool:
@@ -348,4 +336,4 @@ def positive_part(parameters: Array) -> Array:
     eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
     kept = np.maximum(eigenvalues, 0.0)
     W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
-    return W + 32 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)
+    return W + rounding_error(64, kept[:, -1:, None]) * np.eye(4)

@@ -21,7 +21,7 @@ import scipy
 
 from gtsam_sdp.lift.qcqp import Constraint
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import Entries, count_summands, gather_border, sum_border_exactly, sum_entries
+from gtsam_sdp.linalg.bounded import Bounded, Entries, rounding_error
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.reading.graph import Reading
@@ -32,10 +32,10 @@ from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_tou
 from gtsam_sdp.relaxation.problem import CliqueProblem
 from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
-from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
+from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, whole_form, with_world
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS
 from gtsam_sdp.values.layout import Layout
 
 _SCALE, _ROTATIONS = 0, 1
@@ -131,8 +131,7 @@ class VectorLift(Lift):
     @cached_property
     def qcqp(self) -> VectorQcqp:
         """The lifted problem."""
-        entries = self.cost_entries()
-        Q, _ = sum_entries(entries, self.size)
+        Q = self.cost_entries().sum(self.size).value
         constraints = []
         matrices = rotation_matrices(self.rows.d, tighten=True)
         keys = self.layout.keys[self.owner[self.rows.block_entries[:, 0]]]
@@ -225,7 +224,7 @@ class VectorLift(Lift):
 
         bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)
-        size = float(lengths @ (slack_of(lift.terms).magnitude @ lengths)) + abs(problem.offset)
+        size = float(lengths @ (slack_of(lift.terms).form.magnitude @ lengths)) + abs(problem.offset)
         return bound, size
 
     @cached_property
@@ -235,20 +234,14 @@ class VectorLift(Lift):
 
     def cost_entries(self) -> Entries:
         """Entries of Q, and the sizes of the numbers behind them."""
-        none = np.zeros(0)
-        parts = [Entries(none.astype(int), none.astype(int), none, none)]
+        parts = [Entries.of_blocks(np.zeros((0, 1), dtype=np.intp), Bounded.of(np.zeros(0)))]
         for batch in self.terms:
-            rows, coefficients, sizes = self.rows.expand(batch)
-            pieces = pieces_of(batch, self.rows.d)
-            values = (coefficients.swapaxes(1, 2) @ pieces.matrix @ coefficients).reshape(len(rows), -1)
-            magnitudes = (sizes.swapaxes(1, 2) @ pieces.magnitude @ sizes).reshape(len(rows), -1)
-            row = np.repeat(rows, rows.shape[1], axis=1)
-            column = np.tile(rows, (1, rows.shape[1]))
+            rows, coefficients = self.rows.expand(batch)
+            entries = Entries.of_blocks(rows, whole_form(batch, self.rows.d).sandwich(coefficients))
             # all entries of rows that take part, zeros too: their number bounds the number of summands elsewhere
-            taking_part = (sizes != 0).any(axis=1)
-            used = (taking_part[:, :, None] & taking_part[:, None, :]).reshape(len(rows), -1)
-            parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
-        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            taking_part = (coefficients.magnitude != 0).any(axis=1)
+            parts.append(entries[(taking_part[:, :, None] & taking_part[:, None, :]).ravel()])
+        return Entries.join(parts)
 
     def _slack(self, scale: float, rows: Array, matrices: MatrixEntries, parameters: Array) -> Slack:
         """S = Q - scale E_hh - multipliers of the rotations, without the rows that are held."""
@@ -256,40 +249,34 @@ class VectorLift(Lift):
         value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
         off = i != j
         h = np.array([self.rows.h])
-        size = np.append(np.append(np.abs(value), np.abs(value[off])), abs(scale))
         entries = Entries(
             np.concatenate([i, j[off], h]),
             np.concatenate([j, i[off], h]),
-            np.concatenate([value, value[off], [-scale]]),
-            size,
+            Bounded.of(np.concatenate([value, value[off], [-scale]])),
         )
         return self.slack([self.cost_entries(), entries], np.array([]), scale)
 
     def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
         """S of entries on all rows, without those that are held, and with more constants than the terms have."""
-        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         kept = self.kept
-        place = np.zeros(self.size, dtype=np.intp)
+        place = np.full(self.size, -1)
         place[kept] = np.arange(len(kept))
-        entries = entries._replace(row=place[entries.row], column=place[entries.column])
+        entries = Entries.join(parts).placed(place)
         border = np.zeros(len(kept), dtype=bool)
         border[-1] = True
-        S, magnitude = sum_entries(gather_border(entries, border), len(kept))
-        sum_border_exactly(S, border, entries)
         norms = np.zeros(self.size)
         norms[self.rows.block_entries] = 1 / self.rows.d  # a row of a rotation has norm 1
         constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
         total = math.fsum(constants.tolist())
         return Slack(
-            S=S,
-            magnitude=magnitude,
-            summands=count_summands(border, entries) + _SUMMANDS_OF_CONSTRAINTS,
+            form=entries.sum_exactly(border),
+            summands=entries.count_summands(border) + _SUMMANDS_OF_CONSTRAINTS,
             norms=norms[kept],
             references=np.array([len(kept) - 1]),
             component=np.zeros(len(kept), dtype=np.intp),
             base=total + scale,
-            base_error=8 * UNIT_ROUNDOFF * (abs(scale) + abs(total))
-            + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * float(np.abs(constants).sum()),
+            base_error=rounding_error(8, abs(scale) + abs(total))
+            + rounding_error(COEFFICIENT_ROUNDOFFS, float(np.abs(constants).sum())),
             roundoffs=COEFFICIENT_ROUNDOFFS + _ROUNDOFFS_OF_PRODUCTS,
         )
 

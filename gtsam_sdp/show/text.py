@@ -8,6 +8,7 @@ import numpy as np
 
 from gtsam_sdp.errors import format_factor
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.real import field_of
 from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
@@ -115,7 +116,7 @@ def terms_text(terms: FactorTerms) -> str:
 def qcqp_text(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of a lifted problem: rows and entries of Q, columns of Y, constraints, constant."""
     size, entries = qcqp_size(qcqp)
-    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
+    field = field_of(qcqp.Q)
     return (
         f"{type(qcqp).__name__}: Q {size} x {size}, {field}, {entries} entries; Y {size} x {qcqp.rank}; "
         f"{qcqp.constraint_count} constraints; constant {qcqp.constant:.6g}"
