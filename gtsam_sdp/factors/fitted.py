@@ -283,5 +283,5 @@ def _inflated(terms: Terms, inflation: Array) -> Terms:
     wide = inflation[:, None, None]
     entrywise = terms.entrywise
     if entrywise is not None:
-        entrywise = entrywise._replace(form=Bounded(entrywise.matrix, entrywise.form.magnitude * wide))
+        entrywise = entrywise._replace(form=Bounded(entrywise.form.value, entrywise.form.magnitude * wide))
     return replace(terms, magnitude=terms.form.magnitude * wide, entrywise=entrywise)

@@ -31,9 +31,6 @@ def smallest_eigenvalue(information: Array, scale: Array | None = None) -> Array
         scale: size of the numbers they were computed from, (m,), if that is larger than the matrices themselves.
     """
     diagonal = np.einsum("kii->ki", information)
-    if information.shape[-1] == 1:
-        smallest = diagonal[:, 0]
-        return smallest if scale is None else smallest - rounding_error(EIGENVALUE_ROUNDOFFS, scale)
     least = diagonal.min(axis=1)
     off = information - diagonal[:, :, None] * np.eye(information.shape[-1])
     plain = ~off.any(axis=(1, 2))

@@ -97,7 +97,7 @@ class Coordinates:
             form = terms.form.apply(_substituted, points)
         else:
             rows, form = self._rotation_rows(terms.rotations), terms.form
-        return Entries.of_blocks(rows, form).placed(self.position)
+        return Entries.of_blocks(self.position[rows], form)
 
     def expansion(self, terms: Terms) -> Expansion:
         """Local rows of the terms as combinations of raw rows in these coordinates."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
 
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.real import by_entry, count_parts, of_parts, real_parts, sizes_by_entry
+from gtsam_sdp.linalg.real import by_entry, count_parts, of_parts, real_parts
 from gtsam_sdp.linalg.sums import exact_sum
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -87,7 +87,8 @@ class Bounded:
 
     def by_entry(self, dimension: int) -> Bounded:
         """Matrices on rows of Y as real ones on the rows' entries, (..., a, b) to (..., d a, d b)."""
-        return Bounded(by_entry(self.value, dimension), sizes_by_entry(self.magnitude, self.value, dimension))
+        pattern = np.ones((2, 2)) if count_parts(self.value) == 2 else np.eye(dimension)
+        return Bounded(by_entry(self.value, dimension), np.kron(self.magnitude, pattern))
 
     def error(self, roundoffs: Any) -> Any:
         """The rounding error, if each summand is known to so many roundoffs."""
@@ -109,9 +110,10 @@ class Entries:
 
     @classmethod
     def of_blocks(cls, rows: Array, blocks: Bounded) -> Entries:
-        """All entries of small matrices (m, s, s) on these rows and columns, (m, s)."""
+        """All entries of small matrices (m, s, s) on these rows and columns, (m, s), but those on rows < 0."""
         size = rows.shape[1]
-        return cls(np.repeat(rows, size, axis=1).ravel(), np.tile(rows, (1, size)).ravel(), blocks.apply(np.ravel))
+        entries = cls(np.repeat(rows, size, axis=1).ravel(), np.tile(rows, (1, size)).ravel(), blocks.apply(np.ravel))
+        return entries[(entries.row >= 0) & (entries.column >= 0)] if (rows < 0).any() else entries
 
     @classmethod
     def join(cls, parts: Sequence[Entries]) -> Entries:
@@ -121,12 +123,6 @@ class Entries:
 
     def __getitem__(self, chosen: Array) -> Entries:
         return Entries(self.row[chosen], self.column[chosen], self.number[chosen])
-
-    def placed(self, position: Array) -> Entries:
-        """The entries with their rows and columns at other places, without those at places < 0."""
-        moved = replace(self, row=position[self.row], column=position[self.column])
-        known = (moved.row >= 0) & (moved.column >= 0)
-        return moved if known.all() else moved[known]
 
     def sum(self, size: int) -> Bounded:
         """The sparse matrix; for real problems in one pass, as real and imaginary part."""
@@ -144,10 +140,12 @@ class Entries:
         """The sparse matrix, (n, n); sums within frames, which may hold a part of every term, are rounded once."""
         matrix, size = self._gathered(border).sum(len(border)), len(border)
         own = self[np.flatnonzero(border[self.row] & border[self.column])]
+        if not len(own.row):
+            return matrix
         places, where = np.unique(own.row * size + own.column, return_inverse=True)
         ordered = own.number.value[np.argsort(where, kind="stable")]
         Q = matrix.value
-        for place, parts in zip(places.tolist(), np.split(ordered, np.cumsum(np.bincount(where))[:-1]), strict=False):
+        for place, parts in zip(places.tolist(), np.split(ordered, np.cumsum(np.bincount(where))[:-1]), strict=True):
             row, column = divmod(place, size)
             at = np.searchsorted(Q.indices[Q.indptr[column] : Q.indptr[column + 1]], row) + Q.indptr[column]
             assert Q.indices[at] == row, "an entry of a reference frame is not in the matrix"

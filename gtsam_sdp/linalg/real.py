@@ -16,11 +16,6 @@ def count_parts(numbers: Any) -> int:
     return 2 if np.issubdtype(numbers.dtype, np.complexfloating) else 1
 
 
-def field_of(numbers: Any) -> str:
-    """ "real" or "complex"."""
-    return ("real", "complex")[count_parts(numbers) - 1]
-
-
 def real_parts(numbers: Array) -> list[Array]:
     """Real and imaginary part of complex numbers; real ones as they are."""
     return [numbers.real, numbers.imag][: count_parts(numbers)]
@@ -38,20 +33,9 @@ def real_entries(rows: Array) -> Array:
 
 def by_entry(matrices: Array, dimension: int) -> Array:
     """Matrices that act on rows of Y, as real matrices on the rows' entries: (..., a, b) to (..., d a, d b)."""
-    *batch, rows, columns = matrices.shape
-    if count_parts(matrices) == 2:
-        real, imaginary = matrices.real, matrices.imag
-        wide = np.stack([np.stack([real, -imaginary], axis=-1), np.stack([imaginary, real], axis=-1)], axis=-2)
-    else:
-        wide = matrices[..., None, None] * np.eye(dimension)
-    return wide.swapaxes(-3, -2).reshape(*batch, rows * dimension, columns * dimension)
-
-
-def sizes_by_entry(sizes: Array, matrices: Array, dimension: int) -> Array:
-    """Sizes of the entries of `by_entry(matrices)` for sizes of the entries of `matrices`."""
-    if count_parts(matrices) == 2:
-        return np.repeat(np.repeat(sizes, 2, axis=-2), 2, axis=-1)
-    return by_entry(sizes, dimension)
+    if count_parts(matrices) == 1:
+        return np.kron(matrices, np.eye(dimension))
+    return np.kron(matrices.real, np.eye(2)) + np.kron(matrices.imag, [[0.0, -1.0], [1.0, 0.0]])
 
 
 def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> scipy.sparse.csc_array:

@@ -52,11 +52,11 @@ def plane_entries() -> MatrixEntries:
 
 def hull_adjoint(W: Array) -> Bounded:
     """K*(W) with <K*(W), E> = <W, K(E)>, (p, 4, 4) -> (p, 3, 3)."""
-    result, W_ = Bounded.of(np.zeros((len(W), 3, 3))), Bounded.of(W)
+    result, own = Bounded.of(np.zeros((len(W), 3, 3))), Bounded.of(W)
     for a in range(4):
         for b in range(a, 4):
             for i, j, coefficient in HULL[a, b]:
-                result[:, i, j] += (W_[:, a, b] + (W_[:, b, a] if a != b else 0.0)) * coefficient
+                result[:, i, j] += (own[:, a, b] + (own[:, b, a] if a != b else 0.0)) * coefficient
     return result
 
 

@@ -259,9 +259,10 @@ class VectorLift(Lift):
     def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
         """S of entries on all rows, without those that are held, and with more constants than the terms have."""
         kept = self.kept
-        place = np.full(self.size, -1)
+        place = np.zeros(self.size, dtype=np.intp)
         place[kept] = np.arange(len(kept))
-        entries = Entries.join(parts).placed(place)
+        entries = Entries.join(parts)
+        entries = replace(entries, row=place[entries.row], column=place[entries.column])
         border = np.zeros(len(kept), dtype=bool)
         border[-1] = True
         norms = np.zeros(self.size)

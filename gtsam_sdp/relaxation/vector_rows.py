@@ -140,6 +140,6 @@ def _shadow(batch: Terms) -> Terms:
     if batch.entrywise is None:
         return batch
     count, size = batch.matrix.shape[:2]
-    d = batch.entrywise.matrix.shape[1] // size
-    blocks = np.abs(batch.entrywise.matrix).reshape(count, size, d, size, d)
+    d = batch.entrywise.form.value.shape[1] // size
+    blocks = np.abs(batch.entrywise.form.value).reshape(count, size, d, size, d)
     return replace(batch, matrix=blocks.max(axis=(2, 4)).astype(batch.matrix.dtype))

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from gtsam_sdp.lift.qcqp import Qcqp
-from gtsam_sdp.linalg.real import field_of
 from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
@@ -128,9 +127,8 @@ def tree_html(tree: CliqueTree) -> str:
 
 def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of the lifted problem."""
-    size, entries = report.qcqp_size(qcqp)
+    size, entries, field = report.qcqp_size(qcqp)
     blocks = len(qcqp.layout.blocks)
-    field = field_of(qcqp.Q)
     rows = [
         ("Q", f"{size} x {size}", f"{field}, {entries} entries, {entries / max(size, 1) ** 2:.2g} of all"),
         ("Y", f"{size} x {qcqp.rank}", "lift(values), unlift(Y)"),

@@ -16,11 +16,6 @@ class Entrywise(NamedTuple):
     form: Bounded
     constant: Array
 
-    @property
-    def matrix(self) -> Array:
-        """Of the form, (m, d r, d r)."""
-        return self.form.value
-
     @classmethod
     def of_numbers(cls, coefficients: Bounded, information: Array, constant: Array) -> Entrywise:
         """1/2 s^T W s + constant for numbers s = E vec(X), row by row.
