@@ -9,7 +9,7 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidTermError, format_factor
 from gtsam_sdp.lift.build import build_terms
-from gtsam_sdp.linalg.real import count_parts, of_parts
+from gtsam_sdp.linalg.real import of_parts, reals_per_number
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import EXACT_LOSS, TERM_VIOLATION
@@ -79,7 +79,7 @@ def _perturbed(reading: Reading, rng: np.random.Generator, *, anywhere: bool, sp
         if KINDS[kind].rotates:
             at = slice(int(layout.rotation[number]), int(layout.rotation[number]) + space.rows)
             noise = rng.normal(size=(2, space.rows, space.rows))
-            random = of_parts(noise[: count_parts(lifted)])
+            random = of_parts(noise[: reals_per_number(lifted)])
             base = 0.0 if anywhere else lifted[at] / min(spread, 1.0)
             lifted[at] = space.nearest_rotations((base + random)[None])[0]
         if KINDS[kind].translates:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.real import by_entry, count_parts, of_parts, real_parts
+from gtsam_sdp.linalg.real import by_entry, of_parts, real_parts, reals_per_number
 from gtsam_sdp.linalg.sums import exact_sum
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -87,7 +87,7 @@ class Bounded:
 
     def by_entry(self, dimension: int) -> Bounded:
         """Matrices on rows of Y as real ones on the rows' entries, (..., a, b) to (..., d a, d b)."""
-        pattern = np.ones((2, 2)) if count_parts(self.value) == 2 else np.eye(dimension)
+        pattern = np.ones((2, 2)) if reals_per_number(self.value) == 2 else np.eye(dimension)
         return Bounded(by_entry(self.value, dimension), np.kron(self.magnitude, pattern))
 
     def error(self, roundoffs: Any) -> Any:
@@ -130,7 +130,7 @@ class Entries:
         def summed(numbers: Array) -> scipy.sparse.csc_array:
             return scipy.sparse.coo_array((numbers, (self.row, self.column)), shape=(size, size)).tocsc()
 
-        if count_parts(self.number.value) == 2:
+        if reals_per_number(self.number.value) == 2:
             return self.number.apply(summed)
         both = summed(of_parts([self.number.value, self.number.magnitude]))
         parts = (part.copy() for part in real_parts(both.data))
@@ -158,7 +158,7 @@ class Entries:
         In 2D there is one such column only, and nothing to gain.
         """
         columns = np.flatnonzero(border)
-        if count_parts(self.number.value) == 2 or not 0 < len(columns) <= _MAX_GATHERED:
+        if reals_per_number(self.number.value) == 2 or not 0 < len(columns) <= _MAX_GATHERED:
             return self
         size = len(border)
         rank = np.cumsum(border) - 1

@@ -11,14 +11,14 @@ import scipy
 from gtsam_sdp.linalg.array import Array
 
 
-def count_parts(numbers: Any) -> int:
+def reals_per_number(numbers: Any) -> int:
     """Real numbers in each number of an array or a sparse matrix: 2 if they are complex, else 1."""
     return 2 if np.issubdtype(numbers.dtype, np.complexfloating) else 1
 
 
 def real_parts(numbers: Array) -> list[Array]:
     """Real and imaginary part of complex numbers; real ones as they are."""
-    return [numbers.real, numbers.imag][: count_parts(numbers)]
+    return [numbers.real, numbers.imag][: reals_per_number(numbers)]
 
 
 def of_parts(parts: Sequence[Any] | Array) -> Any:
@@ -28,12 +28,12 @@ def of_parts(parts: Sequence[Any] | Array) -> Any:
 
 def real_entries(rows: Array) -> Array:
     """Entries of rows as real numbers, (..., k) to (..., 2 k) if they are complex."""
-    return np.stack(real_parts(rows), axis=-1).reshape(*rows.shape[:-1], rows.shape[-1] * count_parts(rows))
+    return np.stack(real_parts(rows), axis=-1).reshape(*rows.shape[:-1], rows.shape[-1] * reals_per_number(rows))
 
 
 def by_entry(matrices: Array, dimension: int) -> Array:
     """Matrices that act on rows of Y, as real matrices on the rows' entries: (..., a, b) to (..., d a, d b)."""
-    if count_parts(matrices) == 1:
+    if reals_per_number(matrices) == 1:
         return np.kron(matrices, np.eye(dimension))
     return np.kron(matrices.real, np.eye(2)) + np.kron(matrices.imag, [[0.0, -1.0], [1.0, 0.0]])
 
@@ -56,7 +56,7 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
         row, column, size = position[row], position[column], len(rows)
         kept &= (row >= 0) & (column >= 0)
     row, column, data = row[kept], column[kept], data[kept]
-    if count_parts(data) == 2:
+    if reals_per_number(data) == 2:
         off = np.flatnonzero(row < column)
         rows4 = [2 * row, 2 * row + 1, 2 * row[off], 2 * row[off] + 1]
         columns4 = [2 * column, 2 * column + 1, 2 * column[off] + 1, 2 * column[off]]

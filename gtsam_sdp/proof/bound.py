@@ -21,7 +21,7 @@ from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
-from gtsam_sdp.linalg.real import complex_vectors, count_parts, real_upper, real_vectors
+from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors, reals_per_number
 from gtsam_sdp.linalg.sums import exact_sum
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
 from gtsam_sdp.proof.slack import PairTerms, Slack
@@ -100,7 +100,7 @@ class _Bordered:
     @property
     def parts(self) -> int:
         """Rows of the real matrix for each row of S."""
-        return count_parts(self.slack.form.value)
+        return reals_per_number(self.slack.form.value)
 
     @property
     def bounded(self) -> Array:
@@ -308,7 +308,7 @@ def _least_of_borders(
 
 def _least_of_rotations(G: Array) -> tuple[float, float]:
     """The least value of Re <G, E> over rotations E, and its rounding error; complex numbers in the plane."""
-    if count_parts(G) == 2:
+    if reals_per_number(G) == 2:
         return -float(np.abs(G).sum()), 8 * UNIT_ROUNDOFF * float(np.abs(G).sum())
     left, values, right = np.linalg.svd(-G)
     error = 64 * UNIT_ROUNDOFF * float(values[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtsam_sdp.errors import format_factor
 from gtsam_sdp.lift.qcqp import Qcqp
-from gtsam_sdp.linalg.real import count_parts
+from gtsam_sdp.linalg.real import reals_per_number
 from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
@@ -124,7 +124,7 @@ def qcqp_text(qcqp: Qcqp | VectorQcqp) -> str:
 
 def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int, str]:
     """Rows of Q, its entries, and whether they are real or complex."""
-    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices), ("real", "complex")[count_parts(qcqp.Q) - 1]
+    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices), ("real", "complex")[reals_per_number(qcqp.Q) - 1]
 
 
 def certificate_text(certificate: Certificate) -> str:

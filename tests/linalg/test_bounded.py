@@ -67,7 +67,7 @@ def test_parts_are_read_and_written_with_their_sizes() -> None:
 
 
 def test_numpy_does_not_take_the_values_alone() -> None:
-    number = Bounded.of(np.ones(3))
+    number: Any = Bounded.of(np.ones(3))
     with pytest.raises(TypeError):
         np.add(np.ones(3), number)
     with pytest.raises(TypeError):
@@ -85,7 +85,7 @@ def test_by_entry(is_complex: bool) -> None:
         M, x = M + 1j * rng.normal(size=M.shape), x + 1j * rng.normal(size=x.shape)
     wide = Bounded.of(M).by_entry(2 if is_complex else 3)
 
-    def entries(rows: np.ndarray) -> np.ndarray:
+    def entries(rows: Any) -> np.ndarray:
         return (np.concatenate([rows.real, rows.imag], axis=2) if is_complex else rows).reshape(5, -1, 1)
 
     np.testing.assert_allclose(wide.value @ entries(x), entries(M @ x), rtol=1e-12)
@@ -113,7 +113,7 @@ def test_sparse_sums(is_complex: bool) -> None:
         wanted, total = np.zeros((n, n), dtype=object), np.zeros((n, n))
         for k, i, j in np.ndindex(count, size, size):
             if min(rows[k, i], rows[k, j]) >= 0:
-                wanted[rows[k, i], rows[k, j]] += Fraction(M[k, i, j].real)
+                wanted[rows[k, i], rows[k, j]] += Fraction(float(np.real(M[k, i, j])))
                 total[rows[k, i], rows[k, j]] += sizes[k, i, j]
         off = np.vectorize(float)(abs(exact(matrix.value.toarray().real) - wanted))
         assert (off <= count * UNIT_ROUNDOFF * total).all()

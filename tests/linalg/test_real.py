@@ -11,12 +11,12 @@ import scipy
 from gtsam_sdp.linalg.real import (
     by_entry,
     complex_vectors,
-    count_parts,
     of_parts,
     real_entries,
     real_parts,
     real_upper,
     real_vectors,
+    reals_per_number,
 )
 from gtsam_sdp.linalg.sums import exact_sum, inner_product
 
@@ -30,8 +30,8 @@ def numbers(is_complex: bool, *shape: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_parts(is_complex: bool) -> None:
     x = numbers(is_complex, 4, 3)
-    assert count_parts(x) == len(real_parts(x)) == 1 + is_complex
-    assert count_parts(scipy.sparse.csc_array(x)) == 1 + is_complex
+    assert reals_per_number(x) == len(real_parts(x)) == 1 + is_complex
+    assert reals_per_number(scipy.sparse.csc_array(x)) == 1 + is_complex
     np.testing.assert_array_equal(of_parts(real_parts(x)), x)
     assert real_entries(x).shape == (4, 3 * (1 + is_complex))
     assert real_entries(x[:0]).shape == (0, 3 * (1 + is_complex))
