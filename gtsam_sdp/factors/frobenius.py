@@ -15,6 +15,7 @@ from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported, world_numbers
 from gtsam_sdp.factors.weights import AxisWeights, axis_weights
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.terms import Terms, no_rows
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
 from gtsam_sdp.values.kind import Kind
@@ -71,17 +72,19 @@ def _terms(
     sizes = np.abs(coefficients)
     diagonal = np.arange(min(d, rows))
     sizes[:, diagonal, diagonal] = np.maximum(sizes[:, diagonal, diagonal], 1.0)
+    residuals, nothing = Bounded(coefficients, sizes), np.zeros(count)
+    form = Bounded.of(weights.matrix).sandwich(residuals) * 0.5
     return Terms(
         factor=group.index,
         rotations=np.stack(blocks, axis=1),
         translations=translations,
         combination=combination,
         offset=offset,
-        matrix=coefficients.conj().swapaxes(1, 2) @ weights.matrix @ coefficients / 2,
-        constant=np.zeros(count),
+        matrix=form.value,
+        constant=nothing,
         exactness=weights.exactness,
-        magnitude=sizes.swapaxes(1, 2) @ np.abs(weights.matrix) @ sizes / 2,
-        entrywise=weights.entrywise(coefficients, sizes) if in_world else None,
+        magnitude=form.magnitude,
+        entrywise=weights.entrywise(residuals, nothing) if in_world else None,
     )
 
 

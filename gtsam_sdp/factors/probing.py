@@ -14,8 +14,9 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.linalg.stack import stack
-from gtsam_sdp.tolerances import PROBING_TOLERANCE, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import PROBING_TOLERANCE
 from gtsam_sdp.values.kind import Kind
 from gtsam_sdp.values.space import Space
 
@@ -144,11 +145,11 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
     with np.errstate(over="ignore"):
         off: Array = np.max(np.abs(errors.swapaxes(1, 2) - predicted) / sizes, axis=(1, 2))
     fits = np.asarray(usable & (off <= PROBING_TOLERANCE))
-    known = _SAFETY * np.clip(off, UNIT_ROUNDOFF, 1.0)
+    known = _SAFETY * np.clip(off, rounding_error(1), 1.0)
     bounded = np.abs(rounded[:, :, :-1][:, :, slots.turns]).sum(axis=2) + np.abs(rounded[:, :, -1])
     moving = rounded[:, :, :-1][:, :, ~slots.turns]
     exact = np.all(moving == np.round(moving), axis=(1, 2))
-    inflation = np.where(exact, 1.0, np.maximum(1.0, known / UNIT_ROUNDOFF / 8))
+    inflation = np.where(exact, 1.0, np.maximum(1.0, known / rounding_error(8)))
     return Fit(
         coefficients=rounded[:, :, :-1],
         constant=rounded[:, :, -1],
@@ -162,7 +163,7 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
 def _rounded(coefficients: Array, slots: Slots, errors: Array) -> Array:
     """Coefficients with what is a whole number but for rounding replaced by it, and rounding replaced by zero."""
     size = np.maximum(np.abs(errors).max(axis=(1, 2)), np.abs(coefficients).max(axis=(1, 2)))
-    floor = 64 * UNIT_ROUNDOFF * size[:, None, None]
+    floor = rounding_error(64, size[:, None, None])
     result = np.where(np.abs(coefficients) <= floor, 0.0, coefficients)
     moving = np.append(~slots.turns, False)
     near = np.abs(result - np.round(result)) <= _ROUNDED

@@ -10,6 +10,7 @@ import numpy as np
 from gtsam_sdp.errors import InvalidTermError, format_factor
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.real import of_parts, reals_per_number
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import EXACT_LOSS, TERM_VIOLATION
@@ -76,8 +77,7 @@ def _perturbed(reading: Reading, rng: np.random.Generator, *, anywhere: bool, sp
     lifted, space = reading.estimate.copy(), layout.space
 
     def noise(rows: Array) -> Array:
-        parts = rng.normal(size=(2, *rows.shape, space.rows))
-        return parts[0] + 1j * parts[1] if space.dimension == 2 else parts[0]
+        return of_parts(rng.normal(size=(2, *rows.shape, space.rows))[: reals_per_number(lifted)])
 
     for group in layout.groups:
         own = group.select(group.starts != layout.world)

@@ -16,13 +16,7 @@ from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import (
-    Entries,
-    count_summands,
-    gather_border,
-    sum_border_exactly,
-    sum_entries,
-)
+from gtsam_sdp.linalg.bounded import Bounded, Entries
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.shown import Shown
@@ -44,20 +38,18 @@ class Qcqp(Shown):
     """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation and direction.
 
     Attributes:
-        Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
+        form: Q, Hermitian, sparse, (n, n), complex in 2D; in the unit of `graph.error`.
         constant: sum of the terms' constants.
         layout: rows of every variable before substitutions, `layout.size` of them.
         coordinates: which of these rows are unknowns of the problem, and in which coordinates.
-        magnitude: sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry.
         constant_magnitude: sum of the terms' |constants|.
         summands: largest number of summands in an entry of each row, reference frames' own entries aside, (n,).
     """
 
-    Q: scipy.sparse.csc_array
+    form: Bounded
     constant: float
     layout: Layout
     coordinates: Coordinates
-    magnitude: scipy.sparse.csc_array
     constant_magnitude: float
     summands: Array
 
@@ -81,21 +73,27 @@ class Qcqp(Shown):
     @classmethod
     def assemble(cls, terms: Sequence[Terms], layout: Layout, coordinates: Coordinates) -> Qcqp:
         """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
-        parts = [coordinates.entries(batch) for batch in terms]
-        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        entries = Entries.join([coordinates.entries(batch) for batch in terms])
         border = _border_rows(coordinates)
-        Q, magnitude = sum_entries(gather_border(entries, border), coordinates.size)
-        sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
         return cls(
-            Q=Q,
+            form=entries.sum_exactly(border),
             constant=math.fsum(constants.tolist()),
             layout=layout,
             coordinates=coordinates,
-            magnitude=magnitude,
             constant_magnitude=float(np.abs(constants).sum()),
-            summands=count_summands(border, entries),
+            summands=entries.count_summands(border),
         )
+
+    @property
+    def Q(self) -> scipy.sparse.csc_array:
+        """Cost matrix, Hermitian, (n, n), complex in 2D; in the unit of `graph.error`."""
+        return self.form.value
+
+    @property
+    def magnitude(self) -> scipy.sparse.csc_array:
+        """Sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry."""
+        return self.form.magnitude
 
     @property
     def rank(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.components import label_components
+from gtsam_sdp.linalg.sums import exact_sum
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.values.layout import Layout
 
@@ -117,9 +117,7 @@ def _exact_row_sums(combination: Array) -> Array:
     """Sums of the last axis, zero only if they are: two numbers are rounded to zero only if they cancel."""
     if combination.shape[-1] <= 2:
         return combination.sum(axis=-1)
-    parts = [combination.real, combination.imag] if np.iscomplexobj(combination) else [combination]
-    totals = [np.apply_along_axis(lambda row: math.fsum(row.tolist()), -1, part) for part in parts]
-    return totals[0] if len(totals) == 1 else totals[0] + 1j * totals[1]
+    return np.apply_along_axis(exact_sum, -1, combination)
 
 
 def anchors(layout: Layout, terms: Sequence[Terms], fixed: Array) -> Array:

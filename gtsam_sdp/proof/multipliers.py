@@ -10,20 +10,19 @@ import scipy
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 
 
 @dataclass(frozen=True)
 class PairTerms:
-    """Multipliers of the convex hull of SO(3) for pairs of rotations: <matrix, Y Y^T> + trace >= 0 on the feasible set.
+    """Multipliers of the convex hull of SO(3) for pairs of rotations: <form, Y Y^T> + trace >= 0 on the feasible set.
 
     Attributes:
-        matrix: sum of the K*(W), half of each in its two mirrored places, (n, n).
-        magnitude: sizes of the numbers that its entries were summed from, (n, n).
+        form: sum of the K*(W), half of each in its two mirrored places, sparse, (n, n).
         trace: sum of the traces of the W.
     """
 
-    matrix: scipy.sparse.csc_array
-    magnitude: scipy.sparse.csc_array
+    form: Bounded
     trace: float
 
 
@@ -31,10 +30,9 @@ Multipliers = Sequence[Array]
 """Hermitian blocks Lambda, (k, r, r) for each group of blocks of a kind, in the order of `Qcqp.groups`."""
 
 
-def certificate_matrix(qcqp: Qcqp, multipliers: Multipliers, pairs: PairTerms | None = None) -> scipy.sparse.csc_array:
-    """S = Q - blkdiag(Lambda), less what pairs of rotations contribute, (n, n)."""
-    S = qcqp.Q - block_diagonal(qcqp, multipliers)
-    return (S if pairs is None else S - pairs.matrix).tocsc()
+def certificate_matrix(qcqp: Qcqp, multipliers: Multipliers) -> scipy.sparse.csc_array:
+    """S = Q - blkdiag(Lambda), (n, n)."""
+    return (qcqp.Q - block_diagonal(qcqp, multipliers)).tocsc()
 
 
 def block_diagonal(qcqp: Qcqp, multipliers: Multipliers) -> scipy.sparse.csc_array:

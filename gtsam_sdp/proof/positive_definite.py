@@ -15,8 +15,9 @@ import numpy as np
 import scipy
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF
 from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
-from gtsam_sdp.tolerances import FACTORISATION_EXTRA, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import FACTORISATION_EXTRA
 
 _SAFETY = 2.0
 _GUESSES = (2.0**-38, 2.0**-44)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 
 from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Entries, rounding_error
+from gtsam_sdp.linalg.real import by_entry, real_entries
 from gtsam_sdp.linalg.svec import upper_entries
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -66,7 +67,7 @@ class GramLift(Lift):
             owner=layout.row_variable,
             plain=plain,
             maker=CoordinateMaker(reading.estimate, problem.coordinates.anchor),
-            couples_positions=layout.space.dimension == 2 and any(_turns_positions(b) for b in problem.terms),
+            couples_positions=any(_turns_positions(batch) for batch in problem.terms),
         )
 
     @property
@@ -90,7 +91,7 @@ class GramLift(Lift):
 
     @cached_property
     def _is_plane(self) -> bool:
-        return self.layout.space.dimension == 2
+        return self.columns == 1
 
     def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques of the graph's variables, the world frame among them.
@@ -162,7 +163,7 @@ class GramLift(Lift):
         values = coordinates.inverse @ self.reading.estimate[coordinates.rows]
         if not self._is_plane:
             return values
-        plane = np.column_stack([np.real(values), np.imag(values)])
+        plane = real_entries(values)
         turned = np.column_stack([-plane[:, 1], plane[:, 0]])
         return np.stack([plane, turned], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
 
@@ -183,15 +184,15 @@ class GramLift(Lift):
         single = np.arange(len(rows)) >= (len(rows) if self.couples_positions else 2 * turning)
         share = np.where(single[:, None] | single, 1.0, 0.5)
         return (
-            _doubled(local)[:, rows[:, None], self._real_places(coordinates)],
-            _doubled(matrix)[:, rows[:, None], rows] * share,
+            by_entry(local.conj(), 2)[:, rows[:, None], self._real_places(coordinates)],
+            by_entry(matrix.conj(), 2)[:, rows[:, None], rows] * share,
         )
 
     def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
         """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
         if not self._is_plane:
             return matrix
-        return _doubled(matrix)[self._real_places(part)[:, None], self._real_places(whole)]
+        return by_entry(matrix.conj(), 2)[self._real_places(part)[:, None], self._real_places(whole)]
 
     def factors(self, matrix: Array, coordinates: CliqueCoordinates) -> tuple[list[Array], float]:
         """One factor of d columns; in 2D as complex rows, and mirrored where no rotation tells which way is right."""
@@ -308,29 +309,16 @@ class GramLift(Lift):
         W = positive_part(problem.parameters(y, number))
         rows = problem.groups[number].rows
         first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
-        at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
-        upper, sizes = (
-            scipy.sparse.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape)
-            for s in (False, True)
-        )
+        row, column = np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel()
+        half = Entries(row, column, (hull_adjoint(W) * 0.5).apply(np.ravel)).sum(qcqp.size)
         trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
-        return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
+        return PairTerms(half.apply(lambda upper: (upper + upper.T).tocsc()), trace)
 
 
 def _polished_bound(problem: Problem) -> VerifiedBound:
     """The bound of multipliers in closed form at the critical point near the values."""
     best = descend(Quadratic(problem.qcqp), problem.Y, POLISH_DECREASE, near=True).Y
     return bound_at(problem.qcqp, best, quick=True)
-
-
-def _doubled(matrix: Array) -> Array:
-    """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
-    *batch, rows, columns = matrix.shape
-    wide = np.empty((*batch, 2 * rows, 2 * columns))
-    wide[..., ::2, ::2] = wide[..., 1::2, 1::2] = matrix.real
-    wide[..., ::2, 1::2] = matrix.imag
-    wide[..., 1::2, ::2] = -matrix.imag
-    return wide
 
 
 def _turns_positions(batch: Terms) -> bool:
@@ -353,4 +341,4 @@ def positive_part(parameters: Array) -> Array:
     eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
     kept = np.maximum(eigenvalues, 0.0)
     W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
-    return W + 32 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)
+    return W + rounding_error(64, kept[:, -1:, None]) * np.eye(4)

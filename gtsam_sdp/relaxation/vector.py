@@ -22,7 +22,7 @@ import scipy
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Constraint
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import Entries, count_summands, gather_border, sum_border_exactly, sum_entries
+from gtsam_sdp.linalg.bounded import Bounded, Entries, rounding_error
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
@@ -32,10 +32,10 @@ from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_tou
 from gtsam_sdp.relaxation.problem import CliqueProblem
 from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
-from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
+from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, whole_form, with_world
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS
 from gtsam_sdp.values.blocks import Constrained
 from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
@@ -141,8 +141,7 @@ class VectorLift(Lift):
     @cached_property
     def qcqp(self) -> VectorQcqp:
         """The lifted problem."""
-        entries = self.cost_entries()
-        Q, _ = sum_entries(entries, self.size)
+        Q = self.cost_entries().sum(self.size).value
         constraints = []
         for group, of_blocks in zip(self.rows.groups, self.rows.block_entries, strict=True):
             matrices = block_matrices(group.block, self.layout.space, tighten=True)
@@ -241,7 +240,7 @@ class VectorLift(Lift):
 
         bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)
-        size = float(lengths @ (slack_of(lift.terms).magnitude @ lengths)) + abs(problem.offset)
+        size = float(lengths @ (slack_of(lift.terms).form.magnitude @ lengths)) + abs(problem.offset)
         return bound, size
 
     @cached_property
@@ -251,60 +250,51 @@ class VectorLift(Lift):
 
     def cost_entries(self) -> Entries:
         """Entries of Q, and the sizes of the numbers behind them."""
-        none = np.zeros(0)
-        parts = [Entries(none.astype(int), none.astype(int), none, none)]
+        parts = [Entries.of_blocks(np.zeros((0, 1), dtype=np.intp), Bounded.of(np.zeros(0)))]
         for batch in self.terms:
-            rows, coefficients, sizes = self.rows.expand(batch)
-            pieces = pieces_of(batch, self.rows.d)
-            values = (coefficients.swapaxes(1, 2) @ pieces.matrix @ coefficients).reshape(len(rows), -1)
-            magnitudes = (sizes.swapaxes(1, 2) @ pieces.magnitude @ sizes).reshape(len(rows), -1)
-            row = np.repeat(rows, rows.shape[1], axis=1)
-            column = np.tile(rows, (1, rows.shape[1]))
+            rows, coefficients = self.rows.expand(batch)
+            entries = Entries.of_blocks(rows, whole_form(batch, self.rows.d).sandwich(coefficients))
             # all entries of rows that take part, zeros too: their number bounds the number of summands elsewhere
-            taking_part = (sizes != 0).any(axis=1)
-            used = (taking_part[:, :, None] & taking_part[:, None, :]).reshape(len(rows), -1)
-            parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
-        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            taking_part = (coefficients.magnitude != 0).any(axis=1)
+            parts.append(entries[(taking_part[:, :, None] & taking_part[:, None, :]).ravel()])
+        return Entries.join(parts)
 
     def _slack(self, scale: float, of_blocks: Sequence[tuple[MultiplierGroup, Array]]) -> Slack:
         """S = Q - scale E_hh - multipliers of the blocks, without the rows that are held."""
         h = np.array([self.rows.h])
-        parts = [self.cost_entries(), Entries(h, h, np.array([-scale]), np.array([abs(scale)]))]
+        parts = [self.cost_entries(), Entries(h, h, Bounded.of(np.array([-scale])))]
         for group, parameters in of_blocks:
             rows, matrices = group.rows, group.entries
             i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
             value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
             off = i != j
             value, i, j = np.append(value, value[off]), np.append(i, j[off]), np.append(j, i[off])
-            parts.append(Entries(i, j, value, np.abs(value)))
+            parts.append(Entries(i, j, Bounded.of(value)))
         return self.slack(parts, np.array([]), scale)
 
     def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
         """S of entries on all rows, without those that are held, and with more constants than the terms have."""
-        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         kept = self.kept
         place = np.zeros(self.size, dtype=np.intp)
         place[kept] = np.arange(len(kept))
-        entries = entries._replace(row=place[entries.row], column=place[entries.column])
+        entries = Entries.join(parts)
+        entries = replace(entries, row=place[entries.row], column=place[entries.column])
         border = np.zeros(len(kept), dtype=bool)
         border[-1] = True
-        S, magnitude = sum_entries(gather_border(entries, border), len(kept))
-        sum_border_exactly(S, border, entries)
         norms = np.zeros(self.size)
         for group, own in zip(self.rows.groups, self.rows.block_entries, strict=True):
             norms[own] = group.block.norm / self.rows.d  # shared by the entries of a row
         constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
         total = math.fsum(constants.tolist())
         return Slack(
-            S=S,
-            magnitude=magnitude,
-            summands=count_summands(border, entries) + _SUMMANDS_OF_CONSTRAINTS,
+            form=entries.sum_exactly(border),
+            summands=entries.count_summands(border) + _SUMMANDS_OF_CONSTRAINTS,
             norms=norms[kept],
             references=np.array([len(kept) - 1]),
             component=np.zeros(len(kept), dtype=np.intp),
             base=total + scale,
-            base_error=8 * UNIT_ROUNDOFF * (abs(scale) + abs(total))
-            + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * float(np.abs(constants).sum()),
+            base_error=rounding_error(8, abs(scale) + abs(total))
+            + rounding_error(COEFFICIENT_ROUNDOFFS, float(np.abs(constants).sum())),
             roundoffs=COEFFICIENT_ROUNDOFFS + _ROUNDOFFS_OF_PRODUCTS,
         )
 

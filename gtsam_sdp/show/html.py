@@ -127,9 +127,8 @@ def tree_html(tree: CliqueTree) -> str:
 
 def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of the lifted problem."""
-    size, entries = report.qcqp_size(qcqp)
+    size, entries, field = report.qcqp_size(qcqp)
     blocks = len(qcqp.layout.blocks)
-    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
     rows = [
         ("Q", f"{size} x {size}", f"{field}, {entries} entries, {entries / max(size, 1) ** 2:.2g} of all"),
         ("Y", f"{size} x {qcqp.rank}", "lift(values), unlift(Y)"),

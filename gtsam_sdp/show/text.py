@@ -9,6 +9,7 @@ import numpy as np
 
 from gtsam_sdp.errors import format_factor
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.real import reals_per_number
 from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
@@ -118,17 +119,16 @@ def terms_text(terms: FactorTerms) -> str:
 
 def qcqp_text(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of a lifted problem: rows and entries of Q, columns of Y, constraints, constant."""
-    size, entries = qcqp_size(qcqp)
-    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
+    size, entries, field = qcqp_size(qcqp)
     return (
         f"{type(qcqp).__name__}: Q {size} x {size}, {field}, {entries} entries; Y {size} x {qcqp.rank}; "
         f"{qcqp.constraint_count} constraints; constant {qcqp.constant:.6g}"
     )
 
 
-def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int]:
-    """Rows of Q, and its entries."""
-    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices)
+def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int, str]:
+    """Rows of Q, its entries, and whether they are real or complex."""
+    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices), ("real", "complex")[reals_per_number(qcqp.Q) - 1]
 
 
 def certificate_text(certificate: Certificate, words: Mapping[Remedy, str] = _NO_WORDS) -> str:

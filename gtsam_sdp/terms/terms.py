@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.distances import NEAREST, DistanceTerms
 from gtsam_sdp.terms.entrywise import Entrywise
 
@@ -84,6 +85,11 @@ class Terms:
         rows = (starts[:, :, None] + np.arange(count)).reshape(len(starts), -1)
         return rows if self.singles is None else np.concatenate([rows, self.singles], axis=1)
 
+    @property
+    def form(self) -> Bounded:
+        """The matrices with the sizes of the numbers behind them, (m, r, r)."""
+        return Bounded.of(self.matrix) if self.magnitude is None else Bounded(self.matrix, self.magnitude)
+
     def touching(self, points: Array) -> Terms:
         """The tangents at other distances, (m,); terms of no distances are the same everywhere."""
         if self.distances is None:
@@ -118,8 +124,7 @@ class Terms:
     def size(self, lifted: Array, world: int) -> Array:
         """|g_k| before cancellation: <|matrix|, |X| |X|^T> + |constant|, (m,)."""
         local = np.linalg.norm(self.local_rows(lifted, world), axis=2)
-        magnitude = np.abs(self.matrix) if self.magnitude is None else self.magnitude
-        return np.einsum("ki,kij,kj->k", local, magnitude, local) + np.abs(self.constant)
+        return np.einsum("ki,kij,kj->k", local, self.form.magnitude, local) + np.abs(self.constant)
 
 
 def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gtsam_sdp.errors import InvalidTermError, format_key
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.terms import Exactness, Terms, residual_matrix
 from gtsam_sdp.values.layout import Layout
 
@@ -99,6 +100,8 @@ class Term:
                 offset[0, line] = -space.vectors(np.asarray(residual.world))
             coefficients[line, count + line] = 1.0
         weights = np.array([r.weight for r in self.residuals], dtype=float)
+        squares = Bounded.of(coefficients).apply(residual_matrix, weights / 2)
+        form = squares.apply(lambda x: x.sum(axis=0)[None])
         numbers_r = np.array([layout.number(k) for k in rotation_keys], dtype=np.intp)
         numbers_t = np.array([layout.number(k) for k in translation_keys], dtype=np.intp)
         return Terms(
@@ -107,9 +110,8 @@ class Term:
             translations=layout.translation[numbers_t][None].astype(np.intp),
             combination=combination,
             offset=offset if self.absolute else None,
-            matrix=residual_matrix(coefficients, weights / 2).sum(axis=0)[None],
+            matrix=form.value,
             constant=np.array([float(self.constant)]),
             exactness=np.array([self.exactness]),
-            magnitude=(1 + len(weights) / 8)
-            * residual_matrix(np.abs(coefficients), np.abs(weights) / 2).sum(axis=0)[None],
+            magnitude=(1 + len(weights) / 8) * form.magnitude,
         )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF, Bounded
 from gtsam_sdp.proof.slack import Slack
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 
 
 def rational(numbers: Any) -> np.ndarray:
@@ -63,7 +63,7 @@ def slack_of(S: np.ndarray, magnitude: np.ndarray | None = None, **given: Any) -
         "base_error": 0.0,
         "roundoffs": 0,
     }
-    return Slack(S=full(S), magnitude=full(sizes), **{**known, **given})
+    return Slack(form=Bounded(full(S), full(sizes)), **{**known, **given})
 
 
 def granted(slack: Slack, border: int) -> np.ndarray:
@@ -72,4 +72,4 @@ def granted(slack: Slack, border: int) -> np.ndarray:
     each = np.minimum.outer(counts, counts)
     each[:border, border:], each[border:, :border] = counts[border:], counts[border:, None]
     each[:border, :border] = 0
-    return rational(slack.magnitude.toarray()) * (each + slack.roundoffs) * Fraction(UNIT_ROUNDOFF)
+    return rational(slack.form.magnitude.toarray()) * (each + slack.roundoffs) * Fraction(UNIT_ROUNDOFF)

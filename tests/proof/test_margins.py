@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF, Bounded
 from gtsam_sdp.proof.bound import _least_of_rotations, prove_bound
 from gtsam_sdp.proof.multipliers import PairTerms
 from gtsam_sdp.proof.positive_definite import prove_positive_definite
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.gram import positive_part
-from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS
+from gtsam_sdp.values.blocks import BlockGroup, Rotation
 from tests.proof.exact import complement, granted, is_definite, is_semidefinite, rational, slack_of
 
 U = Fraction(UNIT_ROUNDOFF)
@@ -116,7 +118,7 @@ def turns(size: int, seed: int) -> np.ndarray:
 
 def spread(kind: str, slack: Slack, y: np.ndarray, seed: int) -> tuple[Slack, np.ndarray, int]:
     """A small real problem and its point as another kind, and how many times the least value that one has."""
-    S, magnitude = slack.S.toarray(), slack.magnitude.toarray()
+    S, magnitude = slack.form.value.toarray(), slack.form.magnitude.toarray()
     given = {
         "base": slack.base,
         "base_error": slack.base_error,
@@ -142,7 +144,7 @@ def spread(kind: str, slack: Slack, y: np.ndarray, seed: int) -> tuple[Slack, np
 def worst(slack: Slack, y: np.ndarray) -> np.ndarray:
     """The true matrix that costs least at y, in fractions; row 0 is the border."""
     signs = np.sign(y[:, 0]).astype(int)
-    return rational(slack.S.toarray()) - granted(slack, 1) * np.outer(signs, signs)
+    return rational(slack.form.value.toarray()) - granted(slack, 1) * np.outer(signs, signs)
 
 
 def check(kind: str, slack: Slack, y: np.ndarray, seed: int = 0) -> float:
@@ -320,14 +322,13 @@ def lifted(blocks: int, rank: int = 3, **given: Any) -> Any:
         kept=row,
     )
     known = {
-        "Q": sp.csc_array((size, size)),
-        "magnitude": sp.csc_array((size, size)),
+        "form": Bounded.of(sp.csc_array((size, size))),
         "constant": 0.0,
         "constant_magnitude": 0.0,
         "summands": np.ones(size, dtype=int),
         "size": size,
-        "rank": rank,
-        "blocks": rank * np.arange(blocks),
+        "Q": sp.csc_array((size, size)),
+        "groups": [BlockGroup(Rotation(), rank * np.arange(blocks), rank)],
         "coordinates": coordinates,
     }
     return SimpleNamespace(**{**known, **given})
@@ -343,7 +344,7 @@ def test_rounding_of_traces(seed: int) -> None:
     excess = rational(traces) - rational(diagonals).sum(axis=1)
     multipliers[excess < 0] *= -1
     multipliers[:, 2, 2] -= np.round(np.trace(multipliers, axis1=1, axis2=2))
-    slack = Slack.build(lifted(50), multipliers)
+    slack = Slack.build(lifted(50), [multipliers])
     exact = rational(np.einsum("kii->ki", multipliers)).sum()
     lowest = Fraction(slack.base) - Fraction(float(slack.base_error)) - 4 * U * abs(Fraction(slack.base))
     assert lowest <= exact
@@ -351,7 +352,7 @@ def test_rounding_of_traces(seed: int) -> None:
 
 def test_errors_of_constants() -> None:
     """The constants' share of `base_error`: each is granted 16 u of itself, and they may cancel."""
-    slack = Slack.build(lifted(1, constant=1.0, constant_magnitude=1e6), np.zeros((1, 3, 3)))
+    slack = Slack.build(lifted(1, constant=1.0, constant_magnitude=1e6), [np.zeros((1, 3, 3))])
     worst_constant = 1 - COEFFICIENT_ROUNDOFFS * U * 10**6
     assert Fraction(slack.base) - Fraction(float(slack.base_error)) <= worst_constant
 
@@ -371,16 +372,16 @@ def test_entries_of_the_matrix(seed: int, largest: str) -> None:
     P[:3, :3] = P[3:, 3:] = 0
     multipliers = factor["multipliers"] * np.array([symmetric()[:3, :3] for _ in range(2)])
     summands = np.full(6, 3)
-    qcqp = lifted(2, Q=sp.csc_array(Q), magnitude=sp.csc_array(np.abs(Q)), summands=summands)
-    pairs = PairTerms(sp.csc_array(P), sp.csc_array(np.abs(P)), 0.0)
-    slack = Slack.build(qcqp, multipliers, pairs)
-    stored = rational(slack.S.toarray())
+    qcqp = lifted(2, form=Bounded.of(sp.csc_array(Q)), summands=summands)
+    pairs = PairTerms(Bounded.of(sp.csc_array(P)), 0.0)
+    slack = Slack.build(qcqp, [multipliers], pairs)
+    stored = rational(slack.form.value.toarray())
     exact = rational(Q) - rational(P)
     for k in range(2):
         at = slice(3 * k, 3 * k + 3)
         exact[at, at] -= rational(multipliers[k])
     known = (COEFFICIENT_ROUNDOFFS + 3) * U * (np.abs(rational(Q)) + np.abs(rational(P)))  # of the cost and the pairs
-    allowed = (slack.roundoffs + np.min(slack.summands).item()) * U * rational(slack.magnitude.toarray())
+    allowed = (slack.roundoffs + np.min(slack.summands).item()) * U * rational(slack.form.magnitude.toarray())
     assert (np.abs(stored - exact) + known <= allowed).all()
 
 

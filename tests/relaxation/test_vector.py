@@ -36,7 +36,7 @@ def entrywise_value(terms: Terms, lifted: np.ndarray, world: int) -> np.ndarray:
     local = terms.local_rows(lifted, world)
     entries = np.stack([local.real, local.imag], axis=2) if np.iscomplexobj(local) else local
     x = entries.reshape(len(local), -1)
-    return np.einsum("ki,kij,kj->k", x, terms.entrywise.matrix, x) + terms.entrywise.constant
+    return np.einsum("ki,kij,kj->k", x, terms.entrywise.form.value, x) + terms.entrywise.constant
 
 
 @pytest.mark.parametrize(
