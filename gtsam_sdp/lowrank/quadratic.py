@@ -18,6 +18,9 @@ from gtsam_sdp.values.blocks import BlockGroup, rows_of
 _DAMPING = 1e-13
 """Share of the diagonal that is added to it: rows that no term weighs stay where they are."""
 
+_SINGULAR = 1e-12
+"""Share of the diagonal below which a pivot is what the damping left of zero."""
+
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -83,6 +86,15 @@ class Quadratic:
         return self._factorise(self.free)
 
     @cached_property
+    def preconditioner(self) -> qdldl.Solver | None:
+        """The same, None also if a pivot is the damping's own: its inverse would tell nothing of the cost."""
+        if self.factor is None:
+            return None
+        _, pivots, order = self.factor.factors()
+        diagonal = np.repeat(self.qcqp.Q.diagonal().real[self.free], 2 if self.qcqp.rank == 1 else 1)
+        return self.factor if (pivots > _SINGULAR * diagonal[order]).all() else None
+
+    @cached_property
     def _position_factor(self) -> qdldl.Solver | None:
         return self._factorise(self.positions)
 
@@ -95,10 +107,10 @@ class Quadratic:
 
     def solve(self, right: Array) -> Array:
         """Q^-1 on the free rows, zero on the others, (n, p); where there is no inverse, `right`."""
-        if self.factor is None:
+        if self.preconditioner is None:
             return right
         solved = np.zeros_like(right)
-        solved[self.free] = _solve(self.factor, right[self.free])
+        solved[self.free] = _solve(self.preconditioner, right[self.free])
         return solved
 
     def minimise(self, Y: Array) -> Array:
