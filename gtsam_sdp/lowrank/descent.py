@@ -258,7 +258,7 @@ class Preconditioner:
             left: by what factor the decrease that the last step promised is still larger than it may be.
         """
         is_worth_it = self.is_too_slow(point, products)
-        if self._hessian is None and self._quadratic.factor is not None and np.isfinite(left):
+        if self._hessian is None and self._quadratic.preconditioner is not None and np.isfinite(left):
             steps = np.log(left) / np.log(1 / _ACCURACY**2)
             is_worth_it |= products * steps > self._break_even
         if is_worth_it and self._can_change(point):
@@ -278,7 +278,7 @@ class Preconditioner:
     @cached_property
     def _break_even(self) -> int:
         """Iterations that take as long as factorising the Hessian, by flops."""
-        qcqp, factor = self._quadratic.qcqp, self._quadratic.factor
+        qcqp, factor = self._quadratic.qcqp, self._quadratic.preconditioner
         if factor is None:
             return _MAX_PRODUCTS
         lengths = np.diff(factor.lower.indptr).astype(float)

@@ -11,11 +11,14 @@ from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.components import label_components
 from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
-from gtsam_sdp.linalg.real import real_upper
+from gtsam_sdp.linalg.real import real_upper, reals_per_number
 from gtsam_sdp.values.blocks import BlockGroup, rows_of
 
 _DAMPING = 1e-13
 """Share of the diagonal that is added to it: rows that no term weighs stay where they are."""
+
+_SINGULAR = 1e-12
+"""Share of the diagonal below which a pivot is what the damping left of zero."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,14 @@ class Quadratic:
         return self._factorise(self.free)
 
     @cached_property
+    def preconditioner(self) -> Factorisation | None:
+        """The same, None also if a pivot is the damping's own: its inverse would tell nothing of the cost."""
+        if self.factor is None:
+            return None
+        diagonal = np.repeat(self.qcqp.Q.diagonal().real[self.free], reals_per_number(self.qcqp.Q))
+        return self.factor if (self.factor.pivots > _SINGULAR * diagonal[self.factor.order]).all() else None
+
+    @cached_property
     def _position_factor(self) -> Factorisation | None:
         return self._factorise(self.positions)
 
@@ -94,10 +105,10 @@ class Quadratic:
 
     def solve(self, right: Array) -> Array:
         """Q^-1 on the free rows, zero on the others, (n, p); where there is no inverse, `right`."""
-        if self.factor is None:
+        if self.preconditioner is None:
             return right
         solved = np.zeros_like(right)
-        solved[self.free] = self.factor.solve(right[self.free])
+        solved[self.free] = self.preconditioner.solve(right[self.free])
         return solved
 
     def minimise(self, Y: Array) -> Array:

@@ -12,6 +12,8 @@ from gtsam_sdp import certify
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import centred_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.lowrank.descent import descend, retracted
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.proof.bound import _least_of_rotations, verify_bound
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.reading.graph import read
@@ -52,6 +54,28 @@ def test_any_multipliers_give_a_valid_bound(d: int, scale: float) -> None:
             value = qcqp.constant + np.trace(noisy[0], axis1=1, axis2=2).real.sum()
             by_eigenvalue = value + min(np.linalg.eigvalsh(direct)[0], 0.0) * len(qcqp.blocks) * qcqp.rank
             assert bound.value >= min(by_eigenvalue - abs(value), best) - 1e-9
+
+
+@pytest.mark.parametrize("held", ["priors", "poses", "nothing"])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_multipliers_of_directions_give_a_valid_bound(held: str, seed: int) -> None:
+    graph, truth = problems.direction_graph(seed, held)
+    qcqp, Y = lifted(graph, problems.optimize(graph, truth))
+    assert [group.count for group in qcqp.groups] == [3, 1]
+    Y = descend(Quadratic(qcqp), Y, 1e-10).Y
+    best = qcqp.cost(Y)
+    rng = np.random.default_rng(seed)
+    for scale in (0.0, 1e-8, 1e-4, 1e-2, 1.0):
+        noisy = disturbed(closed_form_multipliers(qcqp, Y), scale, rng)
+        bound = verify_bound(qcqp, noisy, Y + scale * rng.normal(size=Y.shape))
+        assert bound.value <= best * (1 + 1e-9) + 1e-9
+        if scale == 0 and held != "nothing":
+            assert bound.value == pytest.approx(best, rel=1e-6)
+        if np.isfinite(bound.value):
+            S = certificate_matrix(qcqp, noisy).toarray()
+            worth = sum(float(np.trace(own, axis1=1, axis2=2).sum()) for own in noisy)
+            other = retracted(qcqp, rng.normal(size=Y.shape))
+            assert qcqp.cost(other) == pytest.approx(float(np.sum(other * (S @ other))) + worth + qcqp.constant)
 
 
 @pytest.mark.parametrize("d", [2, 3])
