@@ -81,11 +81,16 @@ class Incumbent:
     was_cut_short: bool = False
 
     @property
-    def best(self) -> tuple[gtsam.Values, Certificate]:
-        """The best values and their certificate."""
+    def best_values(self) -> gtsam.Values:
+        """The best values, once some were certified."""
         assert self.values is not None, "nothing was certified yet"
-        assert self.certificate is not None
-        return self.values, self.certificate
+        return self.values
+
+    @property
+    def best_certificate(self) -> Certificate:
+        """Their certificate."""
+        assert self.certificate is not None, "nothing was certified yet"
+        return self.certificate
 
     @property
     def cost(self) -> float:
@@ -99,7 +104,7 @@ class Incumbent:
     @property
     def gains_by_a_step(self) -> bool:
         """Whether one more step from the best values gains a part of the gap that is worth it."""
-        known = self.best[1]
+        known = self.best_certificate
         if known.zero_cost or not known.stationarity > SAME_COST:
             return False
         return known.stationarity * known.cost > WORTH_A_STEP * known.gap
@@ -107,13 +112,13 @@ class Incumbent:
     @property
     def is_far_from_optimum(self) -> bool:
         """Whether the best values are no local optimum."""
-        known = self.best[1]
+        known = self.best_certificate
         return not known and known.stationarity > FAR_FROM_OPTIMUM
 
     @property
     def is_in_vain(self) -> bool:
         """Whether no bound can be near the best cost, because dropped factors make up most of it."""
-        known = self.best[1]
+        known = self.best_certificate
         dropped = known.terms.cost[known.terms.exactness == Exactness.DROPPED].sum()
         return not known and is_most(dropped, known.cost)
 
@@ -124,7 +129,7 @@ class Incumbent:
         known, by = self._judged(finding) if finding.certificate is not None else self, finding.bound_by
         if (bound := finding.bound) is not None:
             proven = finding.lower_bound, bound.shift, bound.rounding, by, {by: seconds}
-            known = replace(known, certificate=self.best[1].with_bound(*proven))
+            known = replace(known, certificate=self.best_certificate.with_bound(*proven))
         is_optimised = finding.stage is StageName.OPTIMISE
         stage = Stage(finding.stage.value, seconds, finding.cost, finding.lower_bound, finding.note)
         return replace(

@@ -72,10 +72,10 @@ def _solution(task: Task, methods: Iterable[Method]) -> Solution:
     """What methods find, one after the other."""
     budget = Budget(task.options.time_limit)
     known = _followed(methods, task, Incumbent(), budget)
-    values, certificate = known.best
+    certificate = known.best_certificate
     gain = math.nan if task.given is None else task.graph.error(task.given) - certificate.cost
     return Solution(
-        values=values,
+        values=known.best_values,
         cost=certificate.cost,
         certificate=replace(certificate, notes=_notes(known, budget)),
         method=known.found_by.value,
@@ -88,7 +88,7 @@ def _solution(task: Task, methods: Iterable[Method]) -> Solution:
 
 def _notes(known: Incumbent, budget: Budget) -> tuple[Note, ...]:
     """Those of the best certificate, less advice that was followed, and what became of it."""
-    certificate = known.best[1]
+    certificate = known.best_certificate
     notes = [note for note in certificate.notes if note.remedy not in (Remedy.REFINE, Remedy.OPTIMISE)]
     if known.is_far_from_optimum:
         ended = "the time ended before the optimizer" if budget.remaining <= 0 else "no step led to one"
@@ -140,7 +140,7 @@ def _is_needed(known: Incumbent, budget: Budget) -> bool:
 
 def _climbed(task: Task, known: Incumbent, budget: Budget) -> Finding:
     """The global methods, as long as they are worth it."""
-    certificate, method = known.best[1], task.options.method
+    certificate, method = known.best_certificate, task.options.method
     if certificate or method == Strategy.LOCAL or (method == Strategy.AUTO and known.is_in_vain):
         return Finding()
     if budget.remaining <= 0:
@@ -153,7 +153,7 @@ def _climbed(task: Task, known: Incumbent, budget: Budget) -> Finding:
 
 def _climbed_if_worth_it(rung: _Rung, gap: float, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """A global method after another one, if that one closed enough of the gap that was there before it."""
-    certificate, (name, method) = known.best[1], rung
+    certificate, (name, method) = known.best_certificate, rung
     if certificate:
         return Finding()
     if budget.is_spent(1 - certificate.gap / max(gap, 1e-300)):
@@ -167,7 +167,7 @@ def _rungs(task: Task, known: Incumbent) -> Sequence[_Rung]:
     by_staircase = "the staircase", climbed
     if task.options.method != Strategy.AUTO:
         return (by_staircase if task.options.method == Strategy.STAIRCASE else (NAME, relaxed),)
-    reading = task.read(known.best[0])
+    reading = task.read(known.best_values)
     terms = task.terms(reading, at_measurements=True)
     if not terms:
         return ()

@@ -48,7 +48,7 @@ def stepped_up(task: Task, known: Incumbent, budget: Budget) -> Finding:
     weights = Weights.of(task.graph)
     if not weights.span_decades:
         return Finding()
-    best, _ = known.best
+    best = known.best_values
 
     def starts(graph: gtsam.NonlinearFactorGraph) -> Sequence[gtsam.Values]:
         try:

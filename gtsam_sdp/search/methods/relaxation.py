@@ -28,7 +28,7 @@ def relaxed(task: Task, known: Incumbent, budget: Budget, *, built: Relaxation |
     It is begun where it was asked for, where it is refused for its size, and where the time allows it.
     """
     if built is None:
-        reading = task.read(known.best[0])
+        reading = task.read(known.best_values)
         terms = task.terms(reading, at_measurements=True)
         if not terms:
             return Finding()
@@ -52,7 +52,7 @@ def _relaxed_again(terms: Sequence[Terms], seconds: float, task: Task, known: In
         return Finding()
     if not budget.allows(f"{NAME} with tangents at the solution", seconds, _tolerances(task, known)):
         return Finding()
-    reading = task.read(known.best[0])
+    reading = task.read(known.best_values)
     again = task.relaxation(reading, task.terms(reading, at_measurements=False))
     return _solved(again, StageName.RELAXATION_AGAIN, task, known, budget)
 
@@ -75,7 +75,7 @@ def _solved(relaxation: Relaxation, stage: StageName, task: Task, known: Incumbe
 
 def _tolerances(task: Task, known: Incumbent) -> float:
     """The gap, counted in tolerances."""
-    return known.best[1].relative_gap / max(task.options.tolerance, 1e-300)
+    return known.best_certificate.relative_gap / max(task.options.tolerance, 1e-300)
 
 
 def _placed(values: gtsam.Values, terms: Sequence[Terms], task: Task, known: Incumbent) -> gtsam.Values:

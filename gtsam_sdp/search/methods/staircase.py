@@ -23,7 +23,7 @@ _STAIRCASES = 4
 
 def climbed(task: Task, known: Incumbent, budget: Budget, *, number: int = 0) -> Finding:
     """One staircase from the best values; with tangents there it is climbed for its bound rather than its point."""
-    best, _ = known.best
+    best = known.best_values
     reading = task.read(best)
     terms = task.terms(reading, at_measurements=number == 0)
     if not terms:
