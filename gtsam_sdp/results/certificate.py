@@ -160,13 +160,13 @@ class Certificate(Shown):
     @property
     def relative_gap(self) -> float:
         """Gap / cost, or 0 if that is above the tolerance and the cost is zero to the digits of the data."""
-        return self.gap / self.cost if self.gap > 0 and not self.zero_cost else 0.0
+        return 0.0 if self.gap <= 0 or self.zero_cost else self.gap / self.cost
 
     def with_bound(
         self, lower_bound: float, shift: float, rounding: float, method: str, timings: Mapping[str, float]
     ) -> Certificate:
         """The certificate with a verified bound of the same graph where that one is better and something to gain."""
-        if lower_bound <= self.lower_bound or not self.relative_gap:
+        if not (lower_bound > self.lower_bound and self.relative_gap):
             return self
         return replace(
             self, lower_bound=min(lower_bound, self.cost), shift=shift, rounding=rounding, method=method,

@@ -46,7 +46,7 @@ _MORE = 1 / 3
 _LONGER = 4.0
 """So many times what the search took is advised where nothing predicts the time of what was left out."""
 
-SHARE = 0.9
+_SHARE = 0.9
 """Share of the time left that a global method gets: what it finds is to be optimised and certified."""
 
 _TYPICAL = 2.5
@@ -104,6 +104,10 @@ class Budget:
     def ends(self) -> float:
         """When searching has to end, by `time.perf_counter` [s]."""
         return time.perf_counter() + self.remaining
+
+    def ends_with(self, seconds: float) -> float:
+        """When a method that gets so many seconds has to end, to leave time for what it finds."""
+        return time.perf_counter() + _SHARE * seconds
 
     @property
     def for_a_rung(self) -> float:

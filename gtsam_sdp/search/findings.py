@@ -14,7 +14,6 @@ from gtsam_sdp.results.certificate import Certificate
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import FoundBy, Stage, StageName
 from gtsam_sdp.search.budget import Budget
-from gtsam_sdp.search.start import ChordalStart
 from gtsam_sdp.search.task import Task
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, SAME_COST, WORTH_A_STEP
@@ -37,7 +36,6 @@ class Finding:
         bound: a verified lower bound of the graph.
         bound_by: how the bound was found.
         relaxation: that was solved.
-        initialisation: that was made, and its cost.
         was_cut_short: an optimizer stopped before its end, for another reason than the time.
         then: what follows from it, to be done next.
     """
@@ -51,7 +49,6 @@ class Finding:
     bound: VerifiedBound | None = None
     bound_by: str = ""
     relaxation: SdpSolution | None = None
-    initialisation: tuple[ChordalStart, float] | None = None
     was_cut_short: bool = False
     then: tuple[Method, ...] = ()
 
@@ -73,7 +70,6 @@ class Incumbent:
         found_by: how the values were found.
         stages: the steps that led there.
         relaxation: the last one that was solved.
-        initialisation: the chordal initialisation and its cost.
         was_cut_short: as that of the last optimisation.
     """
 
@@ -82,15 +78,19 @@ class Incumbent:
     found_by: FoundBy = FoundBy.GIVEN
     stages: tuple[Stage, ...] = ()
     relaxation: SdpSolution | None = None
-    initialisation: tuple[ChordalStart, float] | None = None
     was_cut_short: bool = False
 
     @property
-    def best(self) -> tuple[gtsam.Values, Certificate]:
-        """The best values and their certificate."""
+    def best_values(self) -> gtsam.Values:
+        """The best values, once some were certified."""
         assert self.values is not None, "nothing was certified yet"
-        assert self.certificate is not None
-        return self.values, self.certificate
+        return self.values
+
+    @property
+    def best_certificate(self) -> Certificate:
+        """Their certificate."""
+        assert self.certificate is not None, "nothing was certified yet"
+        return self.certificate
 
     @property
     def cost(self) -> float:
@@ -104,7 +104,7 @@ class Incumbent:
     @property
     def gains_by_a_step(self) -> bool:
         """Whether one more step from the best values gains a part of the gap that is worth it."""
-        known = self.best[1]
+        known = self.best_certificate
         if known.zero_cost or not known.stationarity > SAME_COST:
             return False
         return known.stationarity * known.cost > WORTH_A_STEP * known.gap
@@ -112,13 +112,13 @@ class Incumbent:
     @property
     def is_far_from_optimum(self) -> bool:
         """Whether the best values are no local optimum."""
-        known = self.best[1]
+        known = self.best_certificate
         return not known and known.stationarity > FAR_FROM_OPTIMUM
 
     @property
     def is_in_vain(self) -> bool:
         """Whether no bound can be near the best cost, because dropped factors make up most of it."""
-        known = self.best[1]
+        known = self.best_certificate
         dropped = known.terms.cost[known.terms.exactness == Exactness.DROPPED].sum()
         return not known and is_most(dropped, known.cost)
 
@@ -126,20 +126,16 @@ class Incumbent:
         """The best of both, and one more stage if anything was done."""
         if finding.stage is None:
             return self
-        known = self._judged(finding) if finding.certificate is not None else self
+        known, by = self._judged(finding) if finding.certificate is not None else self, finding.bound_by
         if (bound := finding.bound) is not None:
-            timings = {finding.bound_by: seconds}
-            certificate = self.best[1].with_bound(
-                finding.lower_bound, bound.shift, bound.rounding, finding.bound_by, timings
-            )
-            known = replace(known, certificate=certificate)
+            proven = finding.lower_bound, bound.shift, bound.rounding, by, {by: seconds}
+            known = replace(known, certificate=self.best_certificate.with_bound(*proven))
         is_optimised = finding.stage is StageName.OPTIMISE
         stage = Stage(finding.stage.value, seconds, finding.cost, finding.lower_bound, finding.note)
         return replace(
             known,
             stages=(*self.stages, stage),
             relaxation=finding.relaxation or self.relaxation,
-            initialisation=finding.initialisation or self.initialisation,
             was_cut_short=finding.was_cut_short if is_optimised else self.was_cut_short,
         )
 
@@ -168,3 +164,8 @@ def is_most(dropped: float, cost: float) -> bool:
 
 Method: TypeAlias = Callable[[Task, Incumbent, Budget], Finding]
 """A step of a search: what it finds for the task, from the best that is known, in the time that is left."""
+
+
+def only_if(condition: Callable[[Incumbent, Budget], bool], method: Method) -> Method:
+    """The method, done where a condition holds when its turn comes."""
+    return lambda task, known, budget: method(task, known, budget) if condition(known, budget) else Finding()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import gtsam
 import numpy as np
@@ -14,24 +13,22 @@ import numpy as np
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.notes import Note, NoteKind
-from gtsam_sdp.results.solution import FoundBy, Solution
+from gtsam_sdp.results.solution import FoundBy, Solution, Stage
 from gtsam_sdp.search.budget import Budget
-from gtsam_sdp.search.findings import Finding, Incumbent, Method, is_most
-from gtsam_sdp.search.methods import relaxation, staircase
-from gtsam_sdp.search.methods.initialisation import from_initialisation, initialised
+from gtsam_sdp.search.findings import Finding, Incumbent, Method, is_most, only_if
+from gtsam_sdp.search.methods.continuation import stepped_up
+from gtsam_sdp.search.methods.initialisation import initialised
 from gtsam_sdp.search.methods.local import certified, optimised
-from gtsam_sdp.search.methods.weights import stepped_up
+from gtsam_sdp.search.methods.relaxation import NAME, relaxed
+from gtsam_sdp.search.methods.staircase import climbed
 from gtsam_sdp.search.task import Options, Strategy, Task
 from gtsam_sdp.tolerances import MAX_FLOPS_FIRST
 
 _IN_VAIN = "values like these cannot be certified, and no global method is tried"
 
 
-class _Rung(NamedTuple):
-    """A global method and its name."""
-
-    name: str
-    climb: Method
+_Rung = tuple[str, Method]
+"""A global method, by name."""
 
 
 def solve_graph(graph: gtsam.NonlinearFactorGraph, options: Options, initial: gtsam.Values | None) -> Solution:
@@ -41,66 +38,70 @@ def solve_graph(graph: gtsam.NonlinearFactorGraph, options: Options, initial: gt
 
 def refine_values(graph: gtsam.NonlinearFactorGraph, options: Options, values: gtsam.Values) -> Solution:
     """The whole ladder, as far as the values given are not good enough."""
-    steps = [partial(certified, values, FoundBy.GIVEN), _told_of_dropped, partial(_optimised_if_worth_it, values)]
+    optimise = partial(optimised, values, FoundBy.LOCAL)
+    steps = [
+        partial(certified, values, FoundBy.GIVEN),
+        _told_of_dropped,
+        only_if(lambda k, b: (k.is_far_from_optimum or k.gains_by_a_step) and b.remaining > 0, optimise),
+    ]
     if options.method == Strategy.AUTO:
-        steps += [_if_needed(stepped_up), _if_needed(from_initialisation)]
+        steps += [only_if(_is_needed, stepped_up), only_if(_is_needed, initialised)]
     return _solution(Task(graph, options, values), (*steps, _climbed))
 
 
-def _followed(methods: Iterable[Method], task: Task, incumbent: Incumbent, budget: Budget) -> Incumbent:
+def _followed(methods: Iterable[Method], task: Task, known: Incumbent, budget: Budget) -> Incumbent:
     """The best that is known after some methods, and after what follows from what each of them finds."""
     for method in methods:
-        finding = method(task, incumbent, budget)
+        finding = method(task, known, budget)
         budget.reading = task.reading_seconds
         if finding.stage is not None:
-            incumbent = incumbent.joined(finding, budget.took(finding.stage))
-            _report(incumbent)
-        incumbent = _followed(finding.then, task, incumbent, budget)
-    return incumbent
+            known = known.joined(finding, budget.took(finding.stage))
+            _report(known.stages[-1])
+        known = _followed(finding.then, task, known, budget)
+    return known
 
 
-def _report(incumbent: Incumbent) -> None:
-    """Logs the last stage."""
-    stage = incumbent.stages[-1]
+def _report(stage: Stage) -> None:
+    """Logs a stage."""
     numbers = {"cost": stage.cost, "bound": stage.lower_bound}
-    known = [f"{what} {number:.8g}" for what, number in numbers.items() if math.isfinite(number)]
-    report_step(stage.name, ", ".join(part for part in (*known, stage.note) if part), stage.seconds)
+    found = [f"{what} {number:.8g}" for what, number in numbers.items() if math.isfinite(number)]
+    report_step(stage.name, ", ".join(part for part in (*found, stage.note) if part), stage.seconds)
 
 
 def _solution(task: Task, methods: Iterable[Method]) -> Solution:
     """What methods find, one after the other."""
     budget = Budget(task.options.time_limit)
-    incumbent = _followed(methods, task, Incumbent(), budget)
-    values, certificate = incumbent.best
+    known = _followed(methods, task, Incumbent(), budget)
+    certificate = known.best_certificate
     gain = math.nan if task.given is None else task.graph.error(task.given) - certificate.cost
     return Solution(
-        values=values,
+        values=known.best_values,
         cost=certificate.cost,
-        certificate=replace(certificate, notes=_notes(incumbent, budget)),
-        method=incumbent.found_by.value,
-        stages=incumbent.stages,
+        certificate=replace(certificate, notes=_notes(known, budget)),
+        method=known.found_by.value,
+        stages=known.stages,
         improvement=gain if math.isfinite(gain) else 0.0,
-        relaxation=incumbent.relaxation,
+        relaxation=known.relaxation,
         untried=tuple(budget.untried) if not certificate else (),
     )
 
 
-def _notes(incumbent: Incumbent, budget: Budget) -> tuple[Note, ...]:
+def _notes(known: Incumbent, budget: Budget) -> tuple[Note, ...]:
     """Those of the best certificate, less advice that was followed, and what became of it."""
-    certificate = incumbent.best[1]
+    certificate = known.best_certificate
     notes = [note for note in certificate.notes if note.remedy not in (Remedy.REFINE, Remedy.OPTIMISE)]
-    if incumbent.is_far_from_optimum:
+    if known.is_far_from_optimum:
         ended = "the time ended before the optimizer" if budget.remaining <= 0 else "no step led to one"
         notes.append(Note(f"the values are not a local optimum: {ended}", kind=NoteKind.ADVICE))
     elif math.isnan(certificate.stationarity) and not certificate:
         text = "the time ended before it was known whether the values are a local optimum"
         notes.append(Note(text, kind=NoteKind.ADVICE))
-    if incumbent.is_in_vain:
+    if known.is_in_vain:
         notes.append(Note(f"the dropped factors make up most of the cost: {_IN_VAIN}", kind=NoteKind.ADVICE))
     return tuple(notes)
 
 
-def _told_of_dropped(task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def _told_of_dropped(task: Task, known: Incumbent, budget: Budget) -> Finding:
     """Says that the bound will leave a gap where most of the cost is that of dropped factors."""
     if task.given is None:
         return Finding()
@@ -113,78 +114,66 @@ def _told_of_dropped(task: Task, incumbent: Incumbent, budget: Budget) -> Findin
     return Finding()
 
 
-def _started(task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def _started(task: Task, known: Incumbent, budget: Budget) -> Finding:
     """Local optimisations from the values given and from the chordal initialisation, the lower cost first."""
     is_auto = task.options.method == Strategy.AUTO
-    others = (_stepped_up_if_needed,) if is_auto else ()
+    # also where values are certified that an optimizer left before its end
+    others = (only_if(lambda k, b: _is_needed(k, b) or (k.was_cut_short and b.remaining > 0), stepped_up),) * is_auto
     if task.given is None:
-        return Finding(then=(from_initialisation, *others))
+        return Finding(then=(initialised, *others))
     given = partial(optimised, task.given, FoundBy.LOCAL)
     if not is_auto or budget.remaining <= 0:
         return Finding(then=(given, *others))
     if not budget.fits_an_initialisation:
         budget.leave("the chordal initialisation")
         return Finding(then=(given, *others))
-    found = initialised(task, incumbent, budget)
+    found = initialised(task, known, budget)
     costs = [cost if math.isfinite(cost) else math.inf for cost in (task.graph.error(task.given), found.cost)]
-    first, last = (given, from_initialisation) if costs[0] < costs[1] else (from_initialisation, given)
-    return replace(found, then=(first, *others, _if_needed(last)))
+    first, last = (given, *found.then) if costs[0] < costs[1] else (*found.then, given)
+    return replace(found, then=(first, *others, only_if(_is_needed, last)))
 
 
-def _stepped_up_if_needed(task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
-    """The continuation; also where values are certified that an optimizer left before its end."""
-    is_needed = not incumbent.is_final(budget) or (incumbent.was_cut_short and budget.remaining > 0)
-    return stepped_up(task, incumbent, budget) if is_needed else Finding()
+def _is_needed(known: Incumbent, budget: Budget) -> bool:
+    """Whether anything is to be begun."""
+    return not known.is_final(budget)
 
 
-def _optimised_if_worth_it(values: gtsam.Values, task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
-    """The values given, optimised if they are no local optimum, or a step gains a part of the gap."""
-    if (incumbent.is_far_from_optimum or incumbent.gains_by_a_step) and budget.remaining > 0:
-        return optimised(values, FoundBy.LOCAL, task, incumbent, budget)
-    return Finding()
-
-
-def _if_needed(method: Method) -> Method:
-    """The method, unless nothing is to be begun any more."""
-    return lambda task, known, budget: Finding() if known.is_final(budget) else method(task, known, budget)
-
-
-def _climbed(task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def _climbed(task: Task, known: Incumbent, budget: Budget) -> Finding:
     """The global methods, as long as they are worth it."""
-    known, method = incumbent.best[1], task.options.method
-    if known or method == Strategy.LOCAL or (method == Strategy.AUTO and incumbent.is_in_vain):
+    certificate, method = known.best_certificate, task.options.method
+    if certificate or method == Strategy.LOCAL or (method == Strategy.AUTO and known.is_in_vain):
         return Finding()
     if budget.remaining <= 0:
         budget.leave("the global methods")
         return Finding()
-    rungs = _rungs(task, incumbent)
-    later = (partial(_climbed_if_worth_it, rung, known.gap) for rung in rungs[1:])
-    return Finding(then=(*(rung.climb for rung in rungs[:1]), *later))
+    rungs = _rungs(task, known)
+    others = (partial(_climbed_if_worth_it, rung, certificate.gap) for rung in rungs[1:])
+    return Finding(then=(*(method for _, method in rungs[:1]), *others))
 
 
-def _climbed_if_worth_it(rung: _Rung, gap: float, task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def _climbed_if_worth_it(rung: _Rung, gap: float, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """A global method after another one, if that one closed enough of the gap that was there before it."""
-    known = incumbent.best[1]
-    if known:
+    certificate, (name, method) = known.best_certificate, rung
+    if certificate:
         return Finding()
-    if budget.is_spent(1 - known.gap / max(gap, 1e-300)):
-        budget.leave(rung.name)
+    if budget.is_spent(1 - certificate.gap / max(gap, 1e-300)):
+        budget.leave(name)
         return Finding()
-    return rung.climb(task, incumbent, budget)
+    return method(task, known, budget)
 
 
-def _rungs(task: Task, incumbent: Incumbent) -> tuple[_Rung, ...]:
+def _rungs(task: Task, known: Incumbent) -> Sequence[_Rung]:
     """The global methods, the cheaper one first; one at most is asked for by name."""
-    staircase_, relax = _Rung("the staircase", staircase.climbed), _Rung(relaxation.NAME, relaxation.relaxed)
+    by_staircase = "the staircase", climbed
     if task.options.method != Strategy.AUTO:
-        return (staircase_ if task.options.method == Strategy.STAIRCASE else relax,)
-    problem = task.problem(incumbent.best[0], at_measurements=True)
+        return (by_staircase if task.options.method == Strategy.STAIRCASE else (NAME, relaxed),)
+    problem = task.problem(known.best_values, at_measurements=True)
     if not problem.terms:
         return ()
     built = task.relaxation(problem)
-    first = relax._replace(climb=partial(relaxation.relaxed, built=built))
-    if built.predicted_cost.fits and any(batch.distances is not None for batch in problem.terms):
-        return (first,)  # which chooses the tangents of ranges; the staircase has to take flat ones
-    if built.predicted_cost.fits and built.predicted_cost.flops <= MAX_FLOPS_FIRST:
-        return (first, staircase_)
-    return (staircase_, relax)
+    at_once, cost = (NAME, partial(relaxed, built=built)), built.predicted_cost
+    if cost.fits and any(batch.distances is not None for batch in problem.terms):
+        return (at_once,)  # which chooses the tangents of ranges; the staircase has to take flat ones
+    if cost.fits and cost.flops <= MAX_FLOPS_FIRST:
+        return (at_once, by_staircase)
+    return (by_staircase, (NAME, relaxed))

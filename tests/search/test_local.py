@@ -11,8 +11,8 @@ import pytest
 
 from gtsam_sdp import refine, solve
 from gtsam_sdp.files.datasets import read_dataset
-from gtsam_sdp.search.continuation import Weights, continued
 from gtsam_sdp.search.local import Ending, levenberg_marquardt, optimise
+from gtsam_sdp.search.methods.continuation import Weights, continued
 from tests import problems
 
 

@@ -28,7 +28,7 @@ _PROMISE = 10.0
 """All later steps of an optimisation gain at most so many times what the last one did, as is assumed."""
 
 
-def certified(values: gtsam.Values, found_by: FoundBy, task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def certified(values: gtsam.Values, found_by: FoundBy, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """The certificate of values."""
     reading = task.read(values)
     with budget.proving():
@@ -38,7 +38,7 @@ def certified(values: gtsam.Values, found_by: FoundBy, task: Task, incumbent: In
     return Finding(StageName.CERTIFY, name, certificate.cost, values, certificate, found_by)
 
 
-def optimised(start: gtsam.Values, found_by: FoundBy, task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def optimised(start: gtsam.Values, found_by: FoundBy, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """Where Levenberg-Marquardt ends, or the start itself where it fails; certified if it is new."""
     reading = task.read(start, at_any_values=True)
     if reading.hard:
@@ -46,17 +46,15 @@ def optimised(start: gtsam.Values, found_by: FoundBy, task: Task, incumbent: Inc
     cost = task.graph.error(start)
     values, note, was_cut_short = start, "; the optimizer diverged", False
     try:
-        found = optimise(
-            task.graph, start, ends=budget.ends, go_on=_while_hopeful(incumbent.cost, task.options.tolerance)
-        )
+        found = optimise(task.graph, start, ends=budget.ends, go_on=_while_hopeful(known.cost, task.options.tolerance))
     except (RuntimeError, ValueError) as error:  # GTSAM throws both
         note = f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
     else:
         if math.isfinite(found.cost):
             values, note, was_cut_short = found.values, found.note, found.ending in (Ending.LIMIT, Ending.NO_STEP)
     found_cost = task.graph.error(values)
-    is_new = incumbent.certificate is None or (
-        math.isfinite(found_cost) and (incumbent.is_far_from_optimum or found_cost < incumbent.cost * (1 - SAME_COST))
+    is_new = known.certificate is None or (
+        math.isfinite(found_cost) and (known.is_far_from_optimum or found_cost < known.cost * (1 - SAME_COST))
     )
     then = (partial(certified, values, found_by),) if is_new else ()
     note = f"from {cost:.6g}{note}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -10,7 +9,7 @@ from gtsam_sdp.lowrank.staircase import climb, rounded
 from gtsam_sdp.proof.bound import verify_bound
 from gtsam_sdp.proof.multipliers import closed_form_multipliers
 from gtsam_sdp.results.solution import FoundBy, StageName
-from gtsam_sdp.search.budget import SHARE, Budget
+from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.findings import Finding, Incumbent, Method
 from gtsam_sdp.search.methods.local import optimised
 from gtsam_sdp.search.task import Task, have_tangents
@@ -20,9 +19,9 @@ _STAIRCASES = 4
 """Staircases with tangents at better and better values."""
 
 
-def climbed(task: Task, incumbent: Incumbent, budget: Budget, *, number: int = 0) -> Finding:
+def climbed(task: Task, known: Incumbent, budget: Budget, *, number: int = 0) -> Finding:
     """One staircase from the best values; with tangents there it is climbed for its bound rather than its point."""
-    best, _ = incumbent.best
+    best = known.best_values
     problem = task.problem(best, at_measurements=number == 0)
     terms, space = problem.terms, problem.layout.space
     if not terms:
@@ -30,7 +29,7 @@ def climbed(task: Task, incumbent: Incumbent, budget: Budget, *, number: int = 0
     # other tangents of ranges may leave the lifted cost without a minimum
     held = problem.with_terms([batch if batch.distances is None else convex(batch, space.rows) for batch in terms])
     qcqp, columns = held.qcqp, 2 * space.dimension + 2
-    ends = time.perf_counter() + SHARE * budget.for_a_rung
+    ends = budget.ends_with(budget.for_a_rung)
     found = climb(Quadratic(qcqp), held.Y, max_columns=columns, ends=ends, seed=task.options.seed)
     if found.was_late:
         budget.leave("the staircase to its end")
@@ -42,17 +41,17 @@ def climbed(task: Task, incumbent: Incumbent, budget: Budget, *, number: int = 0
     if number == 0 or not found.was_late:
         then.append(partial(optimised, values, FoundBy.STAIRCASE))
     if number + 1 < _STAIRCASES and have_tangents(terms):
-        then.append(partial(_climbed_again, number + 1, incumbent.cost))
+        then.append(partial(_climbed_again, number + 1, known.cost))
     cost = task.graph.error(values)
     return Finding(StageName.STAIRCASE, note, cost, bound=bound, bound_by="staircase", then=tuple(then))
 
 
-def _climbed_again(number: int, before: float, task: Task, incumbent: Incumbent, budget: Budget) -> Finding:
+def _climbed_again(number: int, before: float, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """The next staircase, if the one before is the first or lowered the cost from that before it."""
-    improves = incumbent.cost < before * (1 - task.options.tolerance)
-    if incumbent.is_final(budget) or not (improves or number == 1):
+    improves = known.cost < before * (1 - task.options.tolerance)
+    if known.is_final(budget) or not (improves or number == 1):
         return Finding()
     if budget.is_spent(float(improves)):
         budget.leave("the staircase with tangents at the solution")
         return Finding()
-    return climbed(task, incumbent, budget, number=number)
+    return climbed(task, known, budget, number=number)
