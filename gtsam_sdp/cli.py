@@ -32,6 +32,7 @@ from gtsam_sdp.results.certificate import Certificate, finite_or_none
 from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.search.local import Optimization, optimise
+from gtsam_sdp.show.rows import row_lines
 from gtsam_sdp.show.text import solution_text
 from gtsam_sdp.solve import solve
 
@@ -358,20 +359,17 @@ def _slow(iterations: int, arguments: argparse.Namespace) -> str:
 
 def _certify_head(arguments: argparse.Namespace, file: PoseGraphFile, optimization: Optimization | None) -> str:
     """Where the values come from."""
-    lines = [
-        f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D",
-        f"  start         {file.start}",
-    ]
-    if optimization is None:
-        return "\n".join([*lines, "  optimised     no, as asked for"])
-    what = (
-        f"cost {optimization.initial_cost:.6g} -> {optimization.cost:.10g}, "
-        f"{optimization.iterations} iterations of Levenberg-Marquardt, {optimization.seconds:.2f} s"
-    )
-    lines.append(f"  optimised     {what}")
-    if not optimization.converged:
-        lines.append(f"  note: {_slow(optimization.iterations, arguments)}; --max-iterations lets it go on")
-    return "\n".join(lines)
+    head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
+    what, notes = "no, as asked for", []
+    if optimization is not None:
+        what = (
+            f"cost {optimization.initial_cost:.6g} -> {optimization.cost:.10g}, "
+            f"{optimization.iterations} iterations of Levenberg-Marquardt, {optimization.seconds:.2f} s"
+        )
+        if not optimization.converged:
+            slow = _slow(optimization.iterations, arguments)
+            notes = [f"  note: {slow}; --max-iterations lets it go on"]
+    return "\n".join([head, *row_lines([("start", file.start, ""), ("optimised", what, "")]), *notes])
 
 
 def _nouns(file: PoseGraphFile) -> str:
