@@ -193,7 +193,7 @@ class Layout:
             lifted = lifted @ self.space.nearest_rotations(lifted[None, self.world :])[0].conj().T
         lifted = self.projected(lifted)
         values = gtsam.Values()
-        ends = np.append(self.starts[1:], self._world_start)
+        ends = np.append(self.starts, self._world_start)[1:]
         for kind, start, end, length, key in zip(
             self.kinds, self.starts.tolist(), ends.tolist(), self.lengths.tolist(), self.keys.tolist(), strict=True
         ):
