@@ -345,8 +345,8 @@ def direction_graph(seed: int, held: str, offset: float = 0.0) -> tuple[gtsam.No
     rng = np.random.default_rng(seed)
     places = 5 * rng.normal(size=(5, 3)) + offset
     graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    poses = ring_poses(3, 6)
     if held == "poses":
-        poses = ring_poses(3, 6)
         graph, values = pose_graph(poses, ring_edges(6), 0.02, 0.05, rng, first_key=200)
     for k, place in enumerate(places):
         values.insert(k, place)
