@@ -11,6 +11,7 @@ from gtsam_sdp.values.blocks import BLOCKS, CONSTRAINED, DIRECTION, FREE, ROTATI
 from gtsam_sdp.values.kinds import KINDS
 from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
+from tests import problems
 
 CASES = [(block, d, extra, seed) for block, d, extra, seed in product(CONSTRAINED, (2, 3), (0, 2), range(3))]
 NAMES = [f"{block.name}-{d}D-{extra}-{seed}" for block, d, extra, seed in CASES]
@@ -127,3 +128,12 @@ def test_every_kind_owns_blocks_in_their_order() -> None:
     assert len(group) == 2
     assert group.rows.tolist() == [[2, 3, 4], [9, 10, 11]]
     assert group.select(np.array([False, True])).starts.tolist() == [9]
+
+
+def test_a_layout_of_nothing() -> None:
+    """Where everything is dropped."""
+    for world in (False, True):
+        layout = Layout.build(np.zeros(0, dtype=np.uint64), (), np.zeros(0, dtype=int), world=world)
+        lifted = layout.lift(problems.to_values([]))
+        assert lifted.shape == (3 * world, 3)
+        assert layout.unlift(lifted).size() == 0
