@@ -114,11 +114,12 @@ class GramLift(Lift):
         moving = [row for row in moving if self.plain.position[row] >= 0]
         is_world = layout.world in blocks
         frame = blocks.index(layout.world) * count if is_world else 0
-        turning = (np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()
-        directions = layout.direction[[v for v in members if v != world]]
-        directions = directions[(directions >= 0) & (self.plain.position[directions] >= 0)]
-        turning = np.concatenate([turning, directions])
-        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
+        turning = [(np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()]
+        for group in layout.groups[1:]:
+            starts = layout.first[group.block][[v for v in members if v != world]]
+            starts = starts[(starts >= 0) & (self.plain.position[starts] >= 0)]
+            turning.append(replace(group, starts=starts).rows.ravel())
+        return np.concatenate(turning), np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
 
     def _block(self, variable: int) -> int:
         """First row of a variable's rotation, -1 if it has none or a hard one."""

@@ -58,7 +58,7 @@ class VectorQcqp(Shown):
         Q: symmetric, (n, n); in the unit of `graph.error`.
         constant: sum of the terms' constants.
         rows: what the entries of y are; those that are held at the estimate have zero rows in Q.
-        constraints: of the rotations, and h^2 = 1 (key None).
+        constraints: of the rotations and directions, and h^2 = 1 (key None).
     """
 
     Q: scipy.sparse.csc_array
