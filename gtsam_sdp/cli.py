@@ -6,12 +6,11 @@ import argparse
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -28,10 +27,13 @@ from gtsam_sdp.files.info import describe, info_text, key_types
 from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
 from gtsam_sdp.files.output import check_writable, output_format, write_result
 from gtsam_sdp.reading.graph import OnUnsupported, read
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.results.certificate import Certificate, finite_or_none
 from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.search.local import Optimization, optimise
+from gtsam_sdp.show.rows import row_lines
+from gtsam_sdp.show.text import solution_text
 from gtsam_sdp.solve import solve
 
 CERTIFIED, NOT_CERTIFIED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -81,7 +83,8 @@ def main(argv: list[str] | None = None) -> int:
         with _warnings_as_lines():
             return _COMMANDS[arguments.command](arguments)
     except GtsamSdpError as error:
-        _tell(f"gtsam-sdp: error: {_spoken_here(str(error), arguments)}")
+        told = error.args[0] if error.args else ""
+        _tell(f"gtsam-sdp: error: {told.said(_words(arguments)) if isinstance(told, Advice) else told}")
         return BAD_INPUT
     except BrokenPipeError:  # the reader has seen enough, as in `gtsam-sdp certify w100 | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -222,7 +225,7 @@ def run_certify(arguments: argparse.Namespace) -> int:
         on_unsupported=_on_unsupported(arguments),
         verbose=arguments.verbose,
     )
-    notes = tuple(Note(_spoken_here(note, arguments), note.kind, note.remedy) for note in certificate.notes)
+    notes = tuple(Note(note.said(_words(arguments)), kind=note.kind) for note in certificate.notes)
     certificate = replace(certificate, notes=notes)
     if arguments.output is not None:
         write_result(arguments.output, file, values)
@@ -247,7 +250,7 @@ def run_solve(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         write_result(arguments.output, file, solution.values)
     head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
-    _write(_solve_json(file, solution) if arguments.json else _spoken_here(f"{head}\n{solution}", arguments))
+    _write(_solve_json(file, solution) if arguments.json else f"{head}\n{solution_text(solution, _words(arguments))}")
     return CERTIFIED if solution.certificate else NOT_CERTIFIED
 
 
@@ -292,11 +295,16 @@ def _read(arguments: argparse.Namespace) -> PoseGraphFile:
     return read_pose_graph(path, cost=arguments.cost)
 
 
-def _spoken_here(text: str, arguments: argparse.Namespace) -> str:
-    """A text whose advice is for Python, for the command line."""
-    text = re.sub(r'\b(method|lift)="(\w+)"', r"--\1 \2", text)
-    text = re.sub(r"\btime_limit=(\d+)", r"--time-limit \1", text)
-    return text.replace('on_unsupported="drop"', "--drop-unsupported").replace("gtsam_sdp.refine", _solve(arguments))
+def _words(arguments: argparse.Namespace) -> Mapping[Remedy, str]:
+    """What remedies are called on the command line, where that differs from Python."""
+    return {
+        Remedy.REFINE: _solve(arguments),
+        Remedy.RELAX: "--method chordal",
+        Remedy.STAIRCASE: "--method staircase",
+        Remedy.VECTOR_LIFT: "--lift vector",
+        Remedy.DROP: "--drop-unsupported",
+        Remedy.TIME: "--time-limit ",
+    }
 
 
 def _solve(arguments: argparse.Namespace) -> str:
@@ -351,24 +359,22 @@ def _slow(iterations: int, arguments: argparse.Namespace) -> str:
 
 def _certify_head(arguments: argparse.Namespace, file: PoseGraphFile, optimization: Optimization | None) -> str:
     """Where the values come from."""
-    lines = [
-        f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D",
-        f"  start         {file.start}",
-    ]
-    if optimization is None:
-        return "\n".join([*lines, "  optimised     no, as asked for"])
-    what = (
-        f"cost {optimization.initial_cost:.6g} -> {optimization.cost:.10g}, "
-        f"{optimization.iterations} iterations of Levenberg-Marquardt, {optimization.seconds:.2f} s"
-    )
-    lines.append(f"  optimised     {what}")
-    if not optimization.converged:
-        lines.append(f"  note: {_slow(optimization.iterations, arguments)}; --max-iterations lets it go on")
-    return "\n".join(lines)
+    head = f"{file.path.name}: {file.initial.size()} {_nouns(file)}, {file.graph.size()} factors, {file.dimension}D"
+    what, notes = "no, as asked for", []
+    if optimization is not None:
+        what = (
+            f"cost {optimization.initial_cost:.6g} -> {optimization.cost:.10g}, "
+            f"{optimization.iterations} iterations of Levenberg-Marquardt, {optimization.seconds:.2f} s"
+        )
+        if not optimization.converged:
+            slow = _slow(optimization.iterations, arguments)
+            notes = [f"  note: {slow}; --max-iterations lets it go on"]
+    return "\n".join([head, *row_lines([("start", file.start, ""), ("optimised", what, "")]), *notes])
 
 
 def _nouns(file: PoseGraphFile) -> str:
-    return "poses" if list(key_types(file)) in (["Pose2"], ["Pose3"]) else "variables"
+    types = key_types(file)
+    return "poses" if len(types) == 1 and "landmarks" not in types else "variables"
 
 
 def _certify_json(file: PoseGraphFile, optimization: Optimization | None, certificate: Certificate) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gtsam_sdp.remedies import Advice, Remedy
+
 _MAX_NAMED = 3
 
 
@@ -93,7 +95,7 @@ class SuspiciousInputWarning(UserWarning):
     """Legal input that probably is not what was meant."""
 
 
-def _describe_offenders(offenders: Sequence[Offender]) -> str:
+def _describe_offenders(offenders: Sequence[Offender]) -> Advice:
     groups: dict[tuple[str, str], list[Offender]] = {}
     for offender in offenders:
         groups.setdefault((offender.type_name, offender.reason), []).append(offender)
@@ -104,8 +106,6 @@ def _describe_offenders(offenders: Sequence[Offender]) -> str:
         )
         more = f"; and {len(members) - _MAX_NAMED} more" if len(members) > _MAX_NAMED else ""
         lines.append(f"  {len(members)} x {type_name}: {reason} ({named}{more})")
-    lines.append(
-        'Remove or replace them, register a term for them (gtsam_sdp.register_term), or pass on_unsupported="drop": '
-        "a dropped factor counts as 0 in the lower bound, which stays valid."
-    )
-    return "\n".join(lines)
+    lines.append("Remove or replace them, register a term for them (gtsam_sdp.register_term), or pass ")
+    meaning = ": a dropped factor counts as 0 in the lower bound, which stays valid."
+    return Advice("\n".join(lines), Remedy.DROP, meaning)

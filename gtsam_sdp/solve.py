@@ -14,7 +14,9 @@ from gtsam_sdp.progress import showing_progress
 from gtsam_sdp.reading.graph import OnUnsupported
 from gtsam_sdp.relaxation.relaxation import LiftChoice
 from gtsam_sdp.relaxation.tree import OrderingChoice
-from gtsam_sdp.search.ladder import Options, Search, Solution, SolveMethod
+from gtsam_sdp.results.solution import Solution
+from gtsam_sdp.search.ladder import refine_values, solve_graph
+from gtsam_sdp.search.task import Options, SolveMethod
 
 
 def solve(
@@ -55,9 +57,9 @@ def solve(
         GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
             ProblemTooLargeError and SolveFailedError.
     """
-    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported))
+    options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
-        return search.solve(initial)
+        return solve_graph(graph, options, initial)
 
 
 def refine(
@@ -94,6 +96,6 @@ def refine(
     Raises:
         GtsamSdpError: as `solve`.
     """
-    search = Search(graph, Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported))
+    options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
-        return search.refine(values)
+        return refine_values(graph, options, values)

@@ -1,8 +1,5 @@
 """Numerical thresholds that several modules share or that a user may ask about, with their reasons."""
 
-UNIT_ROUNDOFF = 2.0**-53
-"""Relative error of one IEEE double operation rounded to nearest."""
-
 NEGLIGIBLE = 1e-13
 """Relative size below which a part of an information matrix is rounding: the matrix then counts as isotropic."""
 

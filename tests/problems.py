@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 import gtsam
@@ -331,6 +332,37 @@ def sighting(
     noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_bearing] * (d - 1) + [sigma_range]))
     factor: Any = gtsam.BearingRangeFactor2D if d == 2 else gtsam.BearingRangeFactor3D
     return factor(i, landmark, direction, distance, noise)
+
+
+def direction_graph(seed: int, held: str, offset: float = 0.0) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    """Five points and the directions between them, with ranges; the values are the truth.
+
+    Args:
+        seed: of the points and the noise.
+        held: what holds them: "priors" of all points, "poses" that see them, or "nothing".
+        offset: how far from the origin they are [m].
+    """
+    rng = np.random.default_rng(seed)
+    places = 5 * rng.normal(size=(5, 3)) + offset
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    poses = ring_poses(3, 6)
+    if held == "poses":
+        graph, values = pose_graph(poses, ring_edges(6), 0.02, 0.05, rng, first_key=200)
+    for k, place in enumerate(places):
+        values.insert(k, place)
+        if held == "priors":
+            measured = place + 0.05 * rng.normal(size=3)
+            graph.add(gtsam.PriorFactorPoint3(k, measured, gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
+        elif held == "poses":
+            for i, pose in enumerate(poses[:3]):
+                graph.add(sighting(200 + i, k, pose.transformTo(place), 0.1, 0.02, rng))
+    quadratic: Any = getattr(gtsam, "QuadraticRangeFactor3")  # noqa: B009
+    for k, (i, j) in enumerate(combinations(range(5), 2)):
+        away = places[i] - places[j]
+        distance = float(np.linalg.norm(away) + 0.05 * rng.normal())
+        graph.add(quadratic(j, i, 100 + k, distance, 25.0))
+        values.insert(100 + k, gtsam.Unit3(away))
+    return graph, values
 
 
 def landmark_loop(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import combinations
 from typing import Any
 
 import gtsam
@@ -121,22 +120,46 @@ def test_gps_with_another_vertical_noise(vertical: float) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_directions_between_free_points(seed: int) -> None:
-    """Two rows of every direction are unused: S is singular there, and needs a shift that the gradient bears."""
-    rng = np.random.default_rng(seed)
-    places = 5 * rng.normal(size=(5, 3))
-    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
-    for k, place in enumerate(places):
-        values.insert(k, place)
-        measured = place + 0.05 * rng.normal(size=3)
-        graph.add(gtsam.PriorFactorPoint3(k, measured, gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
-    for k, (i, j) in enumerate(combinations(range(5), 2)):
-        away = places[i] - places[j]
-        distance = float(np.linalg.norm(away) + 0.05 * rng.normal())
-        graph.add(GTSAM.QuadraticRangeFactor3(j, i, 100 + k, distance, 25.0))
-        values.insert(100 + k, gtsam.Unit3(away))
-    certificate = certify(graph, problems.optimize(graph, values))
+    """A direction is one row with a multiplier of its own: exact terms leave no gap, and need no shift."""
+    graph, values = problems.direction_graph(seed, "priors")
+    result = problems.optimize(graph, values)
+    certificate = certify(graph, result)
+    assert certificate.relative_gap < 1e-7
+    assert certificate.method == "multipliers"
+    best = best_of(graph, values, np.random.default_rng(seed), 20)
+    assert certificate.lower_bound <= best * (1 + 1e-9)
+    for lift in ("gram", "vector"):
+        bound = relax(graph, result, lift=lift).solve().bound
+        assert bound.shift == 0.0
+        assert (1 - 1e-6) * best <= bound.value <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_directions_among_poses(seed: int) -> None:
+    """Points that poses see by bearing and range, and the directions between them."""
+    graph, values = problems.direction_graph(seed, "poses")
+    result = problems.optimize(graph, values)
+    cost = graph.error(result)
+    certificate = certify(graph, result)
     assert certificate
-    assert certificate.lower_bound <= best_of(graph, values, rng, 20) * (1 + 1e-9)
+    best = best_of(graph, values, np.random.default_rng(seed), 5)
+    assert certificate.lower_bound <= best * (1 + 1e-9)
+    solution = relax(graph, result, lift="gram").solve()
+    assert (1 - 1e-3) * cost <= solution.bound.value <= best * (1 + 1e-9)
+    assert graph.error(problems.optimize(graph, solution.recover())) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_directions_that_nothing_holds(seed: int, offset: float) -> None:
+    """Points and directions alone have no frame: bounds stay below the best cost, wherever the points are."""
+    graph, values = problems.direction_graph(seed, "nothing", offset)
+    result = gtsam.LevenbergMarquardtOptimizer(graph, values).optimize()
+    best = graph.error(result)
+    assert certify(graph, result, method="multipliers").lower_bound <= best * (1 + 1e-9)
+    for lift in ("gram", "vector"):
+        bound = relax(graph, result, lift=lift).solve().bound
+        assert bound.value <= best * (1 + 1e-6)
 
 
 def test_ranges_with_directions_as_variables() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import gtsam
 import numpy as np
@@ -17,8 +18,9 @@ from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.progress import Clock
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms, verdict
-from gtsam_sdp.results.notes import Note, NoteKind, Remedy, percent
+from gtsam_sdp.remedies import Remedy
+from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms
+from gtsam_sdp.results.notes import Note, NoteKind, percent
 from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
 
@@ -96,43 +98,38 @@ def _conclude(
     excess = float(bound.value) - cost
     if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
         bound = NO_BOUND  # no feasible point is below a bound: that one was none
-    lower_bound = min(max(float(bound.value), 0.0), cost)
-    status, gap, relative_gap = verdict(cost, lower_bound, tolerance)
-    zero_cost = relative_gap > tolerance and (evidence.is_zero or is_zero(reading, values, tolerance))
-    if zero_cost:
-        status, gap, relative_gap = verdict(cost, lower_bound, tolerance, is_zero=True)
+    found = Certificate(
+        cost=cost,
+        lower_bound=min(max(float(bound.value), 0.0), cost),
+        tolerance=tolerance,
+        method=evidence.method,
+        shift=bound.shift,
+        stationarity=math.nan,
+        rounding=bound.rounding,
+        terms=table,
+        timings=clock.seconds,
+        notes=(),
+    )
+    if not found and (evidence.is_zero or is_zero(reading, values, tolerance)):
+        found = replace(found, zero_cost=True)
     scale = max(cost, np.finfo(float).tiny)
     stationarity = min(evidence.decrease, cost) / scale
-    if not stationarity <= WORTH_A_STEP * max(relative_gap, tolerance) or status is not CertificateStatus.CERTIFIED:
+    if not stationarity <= WORTH_A_STEP * max(found.relative_gap, tolerance) or not found:
         stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         known = "no time" if math.isnan(stationarity) else percent(stationarity)
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
-    notes = _notes(reading, stationarity, relative_gap, status, bound.rounding)
-    if math.isfinite(evidence.cap) and status is not CertificateStatus.CERTIFIED:
+    found = replace(found, stationarity=stationarity)
+    notes = _notes(reading, found)
+    if math.isfinite(evidence.cap) and not found:
         text = (
             f"weights differ by many decades: those above {evidence.cap:.0e} times the usual ones count as that in the "
             "bound, and what these factors cost beyond it is part of the gap"
         )
         notes += (Note(text),)
-    if evidence.relaxation_seconds and status is not CertificateStatus.CERTIFIED:
+    if evidence.relaxation_seconds and not found:
         text = f"the relaxation on cliques may prove more, and takes about {evidence.relaxation_seconds:.0f} s: "
-        notes += (Note(text + Remedy.RELAX.value, NoteKind.ADVICE, Remedy.RELAX),)
-    return Certificate(
-        status=status,
-        cost=cost,
-        lower_bound=lower_bound,
-        gap=gap,
-        relative_gap=relative_gap,
-        tolerance=tolerance,
-        method=evidence.method,
-        shift=bound.shift,
-        stationarity=stationarity,
-        rounding=bound.rounding,
-        terms=table,
-        timings=clock.seconds,
-        notes=notes + _excess_note(excess, cost, evidence.bound is bound),
-        zero_cost=zero_cost,
-    )
+        notes += (Note(text, Remedy.RELAX, kind=NoteKind.ADVICE),)
+    return replace(found, notes=notes + _excess_note(excess, cost, evidence.bound is bound))
 
 
 def _excess_note(excess: float, cost: float, kept: bool) -> tuple[Note, ...]:
@@ -188,9 +185,7 @@ def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Value
     return max(gains, default=math.inf)
 
 
-def _notes(
-    reading: Reading, stationarity: float, relative_gap: float, status: CertificateStatus, rounding: float
-) -> tuple[Note, ...]:
+def _notes(reading: Reading, found: Certificate) -> tuple[Note, ...]:
     """What is to be told of the graph, and of what keeps the values from being certified."""
     notes = []
     if reading.dropped:
@@ -207,26 +202,24 @@ def _notes(
             f"assumed: the error of {names[0]}{more} is linear in rotations and positions, as it is at random values; "
             "no adapter knows it"
         )
-        notes.append(Note(text, NoteKind.ASSUMPTION))
+        notes.append(Note(text, kind=NoteKind.ASSUMPTION))
     if reading.table.parts > 1:
         notes.append(Note(f"no factor connects the {reading.table.parts} parts that the graph falls into"))
     if reading.hard:
         count = sum(len(group.index) for group in reading.hard)
         notes.append(Note(f"{count} hard constraint(s): the bound is for values that satisfy them"))
-    if status is CertificateStatus.CERTIFIED:
+    if found:
         return tuple(notes)
-    if 0 < reading.cost <= 4 * rounding:
-        text = f"the cost is as small as what rounding takes from a bound here ({rounding:.1g}): nothing can be told"
-        notes.append(Note(text, NoteKind.ADVICE))
-    elif stationarity > FAR_FROM_OPTIMUM:
-        text = "the values are not a local optimum: optimise first, then certify"
-        notes.append(Note(text, NoteKind.ADVICE, Remedy.OPTIMISE))
-    elif status is CertificateStatus.INCONCLUSIVE or relative_gap > max(
+    lost = found.rounding
+    if 0 < reading.cost <= 4 * lost:
+        parts = (f"the cost is as small as what rounding takes from a bound here ({lost:.1g}): nothing can be told",)
+    elif found.stationarity > FAR_FROM_OPTIMUM:
+        parts = ("the values are not a local optimum: ", Remedy.OPTIMISE, ", then certify")
+    elif found.status is CertificateStatus.INCONCLUSIVE or found.relative_gap > max(
         LARGE_GAP, 2 * _dropped_cost(reading) / reading.cost
     ):
-        text = (
-            "the values may be a local minimum that is not the best, or the relaxation not tight: "
-            "try gtsam_sdp.refine, or other starts"
-        )
-        notes.append(Note(text, NoteKind.ADVICE, Remedy.REFINE))
-    return tuple(notes)
+        text = "the values may be a local minimum that is not the best, or the relaxation not tight: try "
+        parts = (text, Remedy.REFINE, ", or other starts")
+    else:
+        return tuple(notes)
+    return (*notes, Note(*parts, kind=NoteKind.ADVICE))

@@ -19,12 +19,12 @@ from gtsam_sdp import deadline
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.structure import touched_rows
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import Entries
+from gtsam_sdp.linalg.bounded import Bounded, Entries, rounding_error
+from gtsam_sdp.linalg.real import real_entries
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.vector import VectorLift
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 
 _FARTHER = 10.0 ** np.arange(-9.0, 0.6, 0.5)
 """Relative increases of the distances at which the tangents of the first bound touch."""
@@ -49,7 +49,7 @@ _ROUNDOFFS = 64
 def applies(problem: Problem) -> bool:
     """Whether the graph is about positions in a world frame only, and ranges among them."""
     layout = problem.layout
-    return layout.world >= 0 and len(layout.blocks) == 1 and any(_is_range(batch) for batch in problem.terms)
+    return layout.world >= 0 and sum(map(len, layout.groups)) == 1 and any(_is_range(batch) for batch in problem.terms)
 
 
 def bound_near(problem: Problem, enough: float) -> VerifiedBound:
@@ -105,8 +105,7 @@ class _Problem:
         point = np.zeros((len(self.moving), 1))
         point[-1] = 1.0
         less = scipy.sparse.diags_array(curvature * self.moving).tocsc()
-        S, magnitude = (self.slack.S - less).tocsc(), (self.slack.magnitude + less).tocsc()
-        return prove_bound(replace(self.slack, S=S, magnitude=magnitude), point, quick=True)
+        return prove_bound(replace(self.slack, form=self.slack.form - less), point, quick=True)
 
     def radius(self, cost: float) -> float:
         """Radius of a ball around the values that holds all positions that cost less; infinite if none is proven.
@@ -167,8 +166,7 @@ class _Ranges:
             own.append(batch.distances)
         pairs = np.concatenate(rows)
         places = lift.rows.coordinates.shift
-        moved = places[pairs[:, 1]] - places[pairs[:, 0]]
-        difference = np.column_stack([np.real(moved), np.imag(moved)]) if np.iscomplexobj(moved) else moved
+        difference = real_entries(places[pairs[:, 1]] - places[pairs[:, 0]])
 
         def joined(name: str) -> Array:
             return np.concatenate([getattr(distances, name) for distances in own])
@@ -219,20 +217,13 @@ class _Ranges:
         bend = radius * np.sqrt(free.sum(axis=1)) * (1 + 1e-9)
         usable = (2 * bend < distance) & (self.measured > 0)
         bend, distance = np.where(usable, bend, 0.0), np.where(usable, distance, 1.0)
-        off = bend**2 / (2 * (distance - bend)) * (1 + 1e-9) + _ROUNDOFFS * UNIT_ROUNDOFF * (distance + self.measured)
+        off = bend**2 / (2 * (distance - bend)) * (1 + 1e-9) + rounding_error(_ROUNDOFFS, distance + self.measured)
         error = distance - self.measured
         theta = np.clip(off / np.maximum(np.abs(error), 1 / np.sqrt(2 * self.half)), 1e-12, _LARGEST_LOSS)
         half = np.where(usable, self.half * (1 - theta), 0.0)
         direction = self.difference / distance[:, None]
         v = np.concatenate([-direction * free[:, :1], direction * free[:, 1:], error[:, None]], axis=1)
         rows = np.concatenate([lift.rows.entries(np.maximum(position, 0)), np.full((len(v), 1), lift.rows.h)], axis=1)
-        size = v.shape[1]
-        values = half[:, None, None] * v[:, :, None] * v[:, None, :]
-        entries = Entries(
-            np.repeat(rows, size, axis=1).ravel(),
-            np.tile(rows, (1, size)).ravel(),
-            values.ravel(),
-            np.abs(values).ravel(),
-        )
+        entries = Entries.of_blocks(rows, Bounded.of(half[:, None, None] * v[:, :, None] * v[:, None, :]))
         constants = -np.where(usable, self.half * off**2 / theta, 0.0)
         return _Problem(lift.slack([lift.cost_entries(), entries], constants), self.moving(lift), self.weight)

@@ -10,8 +10,10 @@ from gtsam_sdp.factors.geometry import adjoint
 from gtsam_sdp.factors.registry import Lifting, world_numbers
 from gtsam_sdp.factors.weights import AxisWeights
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
+from gtsam_sdp.linalg.real import real_entries
 from gtsam_sdp.terms.terms import Exactness, Terms
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
+from gtsam_sdp.values.space import Space
 
 
 def vector_terms(
@@ -33,15 +35,10 @@ def vector_terms(
     layout, space = lifting.layout, lifting.layout.space
     count = len(blank.factor)
     coefficients = np.broadcast_to(coefficients, (count, *coefficients.shape[-2:])).astype(space.dtype)
-    half = weights.matrix.astype(space.dtype) / 2
+    half = Bounded.of(weights.matrix.astype(space.dtype) / 2)
     if (weights.exactness == int(Exactness.EXACT)).all():
-        sizes = np.abs(coefficients)
-        return replace(
-            blank,
-            matrix=coefficients.conj().swapaxes(1, 2) @ half @ coefficients,
-            exactness=weights.exactness,
-            magnitude=sizes.swapaxes(1, 2) @ np.abs(half) @ sizes,
-        )
+        form = half.sandwich(coefficients)
+        return replace(blank, matrix=form.value, exactness=weights.exactness, magnitude=form.magnitude)
     rows = space.rows
     slot: int = blank.rotations.shape[1] if frame is None else frame
     if frame is None:
@@ -51,48 +48,42 @@ def vector_terms(
         at = slot * rows
         coefficients = np.concatenate([coefficients[:, :, :at], zeros, coefficients[:, :, at:]], axis=2)
     at = slice(slot * rows, (slot + 1) * rows)
-    slope, reach, constant = _tangent(blank, coefficients, weights, lifting, at)
-    matrix = coefficients.conj().swapaxes(1, 2) @ half @ coefficients
-    sizes = np.abs(coefficients)
-    magnitude = sizes.swapaxes(1, 2) @ np.abs(half) @ sizes
-    across = slope.conj().swapaxes(1, 2) @ coefficients / 2
-    across_size = reach.swapaxes(1, 2) @ sizes / 2
-    matrix[:, at] += across
-    matrix[:, :, at] += across.conj().swapaxes(1, 2)
-    magnitude[:, at] += across_size
-    magnitude[:, :, at] += across_size.swapaxes(1, 2)
+    slope, constant = _tangent(blank, coefficients, weights, lifting, at)
+    residuals = Bounded.of(coefficients)
+    form = half.sandwich(residuals)
+    across = slope.H @ residuals * 0.5
+    form[:, at] += across
+    form[:, :, at] += across.H
     return replace(
         blank,
-        matrix=matrix,
+        matrix=form.value,
         constant=blank.constant + constant,
         exactness=np.minimum(weights.exactness, int(Exactness.TANGENT)),
-        magnitude=magnitude,
-        entrywise=weights.entrywise(coefficients, constant=blank.constant) if frame is None else None,
+        magnitude=form.magnitude,
+        entrywise=weights.entrywise(residuals, blank.constant) if frame is None else None,
     )
 
 
 def _tangent(
     blank: Terms, coefficients: Array, weights: AxisWeights, lifting: Lifting, at: slice
-) -> tuple[Array, Array, Array]:
-    """a as rows (m, q, rows), sizes of the numbers it was summed from, and -1/2 a . s^ less its rounding."""
+) -> tuple[Bounded, Array]:
+    """a as rows (m, q, rows), and -1/2 a . s^ less its rounding."""
     space = lifting.layout.space
     d, (count, q) = space.dimension, coefficients.shape[:2]
     if lifting.at_measurements:
-        nothing = np.zeros((count, q, space.rows))
-        return nothing.astype(space.dtype), nothing, np.zeros(count)
+        return Bounded.of(np.zeros((count, q, space.rows), dtype=space.dtype)), np.zeros(count)
     local = blank.local_rows(lifting.estimate, lifting.layout.world)
-    parts = coefficients @ local @ adjoint(local[:, at])  # rows r^T F
-    s = np.stack([np.real(parts), np.imag(parts)], axis=-1) if d == 2 else parts
-    s = np.ascontiguousarray(s).reshape(count, q * d)
+    s = real_entries(coefficients @ local @ adjoint(local[:, at])).reshape(count, q * d)  # rows r^T F
     kept = np.einsum("kab,ij->kaibj", weights.matrix, np.eye(d)).reshape(count, q * d, q * d)
-    rest = weights.information - kept
-    sizes = np.abs(weights.information) + np.abs(kept)
-    exact = weights.exactness == int(Exactness.EXACT)
-    rest[exact] = sizes[exact] = 0.0
-    slope = np.einsum("kij,kj->ki", rest, s)
-    reach = np.einsum("kij,kj->ki", sizes, np.abs(s))
-    constant = -np.sum(slope * s, axis=1) / 2 - 16 * UNIT_ROUNDOFF * np.sum(reach * np.abs(s), axis=1)
-    rows = space.vectors(slope.reshape(count, q, d))
-    largest = reach.reshape(count, q, d)
-    largest = np.linalg.norm(largest, axis=2, keepdims=True) if d == 2 else largest
-    return rows, largest, constant
+    rest = Bounded.of(weights.information) - kept
+    rest[weights.exactness == int(Exactness.EXACT)] = 0.0
+    slope = rest.apply(lambda matrix, x: np.einsum("kij,kj->ki", matrix, x), s)
+    loss = (slope * s).apply(lambda x: np.sum(x, axis=1))
+    return rows_of(slope.apply(lambda x: x.reshape(count, q, d)), space), -loss.value / 2 - loss.error(16)
+
+
+def rows_of(vectors: Bounded, space: Space) -> Bounded:
+    """Rows of real vectors, (..., d) to (..., rows)."""
+    sizes = vectors.magnitude
+    sizes = np.linalg.norm(sizes, axis=-1, keepdims=True) if space.rows == 1 else sizes
+    return Bounded(space.vectors(vectors.value), sizes)

@@ -16,8 +16,9 @@ from gtsam_sdp.factors.geometry import adjoint, transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.weights import smallest_eigenvalue
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded, rounding_error
 from gtsam_sdp.terms.terms import Exactness, Terms, residual_matrix
-from gtsam_sdp.tolerances import NEGLIGIBLE, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import NEGLIGIBLE
 from gtsam_sdp.values.space import Space
 
 _LARGEST_ANGLE = 2.8
@@ -185,7 +186,7 @@ class _Weights:
         sizes = np.abs(information[:, [0, -1]][:, :, [0, -1]])
         reach = transform(sizes, np.stack([np.abs(seen.angle), np.abs(error)], axis=1))
         safe = [np.where(w > 0, w, 1.0) for w in (bearing, ranging)]
-        rounding = sum((16 * UNIT_ROUNDOFF * reach[:, k]) ** 2 / (_SPARE * safe[k]) for k in (0, 1))
+        rounding = sum(rounding_error(16, reach[:, k]) ** 2 / (_SPARE * safe[k]) for k in (0, 1))
         return cls(
             bearing, ranging, slope_bearing, slope_range, value, np.where(coupled, rounding, 0.0), complete
         )  # fmt: skip
@@ -281,10 +282,8 @@ class _Form:
     """weight |B X|^2 + 2 Re(slope . R^T p) + constant on the rows X = (R, p), twice the term."""
 
     alpha: Array
-    arm: Array
-    arm_size: Array
-    slope: Array
-    slope_size: Array
+    arm: Bounded
+    slope: Bounded
     constant: Array
     exactness: Array
 
@@ -329,20 +328,24 @@ def _paraboloid(alpha: Array, valid: Array, weights: _Weights, seen: _Observatio
     limit = _at_the_pose(weights, seen, alpha, lengths, squared) if space.dimension == 2 else np.inf
     excess = np.where(valid, constant - limit, 0.0)
     constant = np.minimum(constant, limit)
-    constant -= 64 * UNIT_ROUNDOFF * (np.abs(weights.value) + np.where(squared, lost, slope_size * distance))
+    constant -= rounding_error(64, np.abs(weights.value) + np.where(squared, lost, slope_size * distance))
     # without a point of tangency: w_r (d - r)^2 >= w_r (d^2 + r^2) if r <= 0
     ranging = np.where(~valid & (seen.range <= 0), np.maximum(weights.range, 0.0), 0.0)
     tangent = valid & weights.complete & (seen.touches | seen.zero_error)
     form = _Form(
         alpha=np.where(valid, alpha, ranging),
-        arm=np.where((valid & squared)[:, None], arm, 0.0),
-        arm_size=np.where(valid & squared, distance + reach * by_alpha, 0.0),
-        slope=np.where((valid & ~squared)[:, None], slope, 0.0),
-        slope_size=np.where(valid & ~squared, slope_size, 0.0),
+        arm=_where(valid & squared, arm, distance + reach * by_alpha),
+        slope=_where(valid & ~squared, slope, slope_size),
         constant=np.where(valid, constant, ranging * seen.range**2),
         exactness=np.where(tangent, int(Exactness.TANGENT), int(Exactness.LOWER_BOUND)),
     )
     return form, excess
+
+
+def _where(chosen: Array, vectors: Array, sizes: Array) -> Bounded:
+    """The chosen vectors (m, rows), of sizes (m,), zero elsewhere."""
+    sizes = np.broadcast_to(sizes[:, None], vectors.shape)
+    return Bounded(vectors, sizes).apply(lambda x: np.where(chosen[:, None], x, 0.0))
 
 
 def _at_the_pose(weights: _Weights, seen: _Observation, alpha: Array, lengths: Array, squared: Array) -> Array:
@@ -360,26 +363,22 @@ def _at_the_pose(weights: _Weights, seen: _Observation, alpha: Array, lengths: A
 
 def _terms(group: FactorGroup, lifting: Lifting, form: _Form) -> Terms:
     layout = lifting.layout
-    rows, count = layout.space.rows, len(form.alpha)
-    one = np.ones((count, 1))
-    coefficients = np.concatenate([-form.arm, one], axis=1)
-    sizes = np.concatenate([np.repeat(form.arm_size[:, None], rows, axis=1), one], axis=1)
-    matrix = residual_matrix(coefficients, form.alpha)
-    magnitude = residual_matrix(sizes, np.abs(form.alpha))
-    matrix[:, :rows, rows] += form.slope.conj()
-    matrix[:, rows, :rows] += form.slope
-    magnitude[:, :rows, rows] += form.slope_size[:, None]
-    magnitude[:, rows, :rows] += form.slope_size[:, None]
+    rows, slope = layout.space.rows, form.slope[:, None]
+    coefficients = Bounded.concatenate([-form.arm, np.ones((len(form.alpha), 1))], axis=1)
+    doubled = coefficients.apply(residual_matrix, form.alpha)
+    doubled[:, :rows, rows:] += slope.H
+    doubled[:, rows:, :rows] += slope
+    whole = doubled * 0.5
     return Terms(
         factor=group.index,
         rotations=layout.rotation[group.numbers[:, :1]],
         translations=layout.translation[group.numbers],
         combination=np.array([[-1.0, 1.0]]),
         offset=None,
-        matrix=matrix / 2,
+        matrix=whole.value,
         constant=form.constant / 2,
         exactness=form.exactness,
-        magnitude=magnitude / 2,
+        magnitude=whole.magnitude,
     )
 
 
@@ -388,8 +387,8 @@ _BEARING_ONLY = (
     "comes near it; use BearingRangeFactor, or drop it"
 )
 
-for _d, _target in (("2", "Vector"), ("3", "Vector"), ("2", "Pose2"), ("3", "Pose3")):
-    _name = f"BearingRangeFactor{_d}D" if _target == "Vector" else f"BearingRangeFactor{_target}"
-    adapter(_name, [f"Pose{_d}", _target])(_bearing_range)
+for _d in ("2", "3"):
+    for _end, _target in ((f"{_d}D", "Vector"), (f"Pose{_d}", f"Pose{_d}")):
+        adapter(f"BearingRangeFactor{_end}", [f"Pose{_d}", _target])(_bearing_range)
 for _name in ("2D", "3D", "Pose2"):
     unsupported(f"BearingFactor{_name}", _BEARING_ONLY)

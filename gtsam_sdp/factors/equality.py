@@ -7,7 +7,7 @@ cost, and not supported.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,27 @@ from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapte
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.layout import Layout
 
-_NUMBERS = {"Rot2": 2, "Rot3": 9, "Pose2": 4, "Pose3": 12, "Point2": 2, "Point3": 3}
+
+class _Stored(NamedTuple):
+    """How the serialised form holds a value: numbers of it, and which of them are its rotation and its position."""
+
+    kind: str
+    size: int
+    rotation: slice | None
+    position: slice | None
+
+
+_STORED = {
+    "Rot2": _Stored("Rot2", 2, slice(0, 2), None),
+    "Rot3": _Stored("Rot3", 9, slice(0, 9), None),
+    "Pose2": _Stored("Pose2", 4, slice(2, 4), slice(0, 2)),
+    "Pose3": _Stored("Pose3", 12, slice(0, 9), slice(9, 12)),
+    "Point2": _Stored("Vector", 2, None, slice(0, 2)),
+    "Point3": _Stored("Vector", 3, None, slice(0, 3)),
+}
+"""By the type's name in the factor's name."""
 
 
 def _prescribed(factor: Any, count: int) -> tuple[Array, bool]:
@@ -26,12 +44,10 @@ def _prescribed(factor: Any, count: int) -> tuple[Array, bool]:
     return floating_numbers(factor)[-1 - count : -1], factor.serialize().split()[-2] != "0"
 
 
-def _fix(name: str):
-    kind = "Vector" if name.startswith("Point") else name
-
+def _fix(stored: _Stored):
     def fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
         space = layout.space
-        read = [_prescribed(factor, _NUMBERS[name]) for factor in group.factors]
+        read = [_prescribed(factor, stored.size) for factor in group.factors]
         soft = [k for k, (_, allowed) in enumerate(read) if allowed]
         if soft:
             reason = "with an error_gain it is a soft cost, not a constraint; use a prior instead"
@@ -40,12 +56,11 @@ def _fix(name: str):
             )
         numbers = np.array([values for values, _ in read])
         rotations = translations = None
-        if KINDS[kind].rotates:
-            rotations = numbers[:, :9].reshape(-1, 3, 3) if space.dimension == 3 else _turns(numbers[:, -2:])
-            rotations = space.nearest_rotations(rotations)
-        if KINDS[kind].translates:
-            start = 9 if name == "Pose3" else 0
-            translations = space.pack(numbers[:, start : start + space.dimension])
+        if stored.rotation is not None:
+            turns = numbers[:, stored.rotation]
+            rotations = space.nearest_rotations(turns.reshape(-1, 3, 3) if space.dimension == 3 else _turns(turns))
+        if stored.position is not None:
+            translations = space.pack(numbers[:, stored.position])
         return FixedValues(rotations, translations)
 
     return fix
@@ -59,7 +74,6 @@ def _never(group: FactorGroup, lifting: Lifting) -> Terms:
     raise AssertionError("NonlinearEquality always has a hard noise model")
 
 
-for _name in _NUMBERS:
-    _kind = "Vector" if _name.startswith("Point") else _name
-    adapter(f"NonlinearEquality{_name}", [_kind], absolute=True, fix=_fix(_name))(_never)
+for _name, _stored in _STORED.items():
+    adapter(f"NonlinearEquality{_name}", [_stored.kind], absolute=True, fix=_fix(_stored))(_never)
     unsupported(f"NonlinearEquality2{_name}", "hard constraints between two keys are not supported")

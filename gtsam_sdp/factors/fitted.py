@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gtsam_sdp.factors.axes import vector_terms
+from gtsam_sdp.factors.axes import rows_of, vector_terms
 from gtsam_sdp.factors.probing import Fit, Signature, Slots
 from gtsam_sdp.factors.registry import Lifting, world_numbers
-from gtsam_sdp.factors.weights import axis_weights
+from gtsam_sdp.factors.weights import axis_weights, give_up
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded, rounding_error
+from gtsam_sdp.linalg.real import real_entries
 from gtsam_sdp.terms.entrywise import Entrywise
 from gtsam_sdp.terms.terms import Exactness, Terms
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 _SAME = 1e-12
@@ -55,12 +56,11 @@ class FittedGroup:
         return bool((weights.exactness != int(Exactness.EXACT)).any())
 
     def build(self, lifting: Lifting) -> Terms:
-        """The terms; fits are off by a little, and |r + e|_W^2 >= (1 - share) |r|_W^2 - (1 / share - 1) |e|_W^2."""
+        """The terms; fits are off by a little."""
         error = self.fit.error if self.vectors is None else self.fit.error + self.vectors.off
         whitened = np.sum(error * np.sqrt(np.einsum("kii->ki", self.information)), axis=1)
-        share = np.clip(whitened, UNIT_ROUNDOFF, 0.5)
-        information = (1 - share)[:, None, None] * self.information
-        given_up = -(whitened**2) / share / 2
+        kept, given_up = give_up(whitened)
+        information = kept * self.information
         terms = (
             _numbers(self, information, given_up, lifting)
             if self.vectors is None
@@ -113,7 +113,8 @@ def find_vectors(fit: Fit, slots: Slots, space: Space, chosen: Array) -> tuple[V
     turning = difference[:, :, :, turns].sum(axis=(3, 4)).reshape(count, rows)[:, :size]
     moving = difference[:, :, :, ~turns].max(axis=(1, 2, 3, 4), initial=0.0)
     largest = np.abs(fit.coefficients).max(axis=(1, 2))
-    known = 4 * UNIT_ROUNDOFF * fit.inflation * np.abs(coefficients[:, :, ~slots.turns]).max(axis=(1, 2), initial=0)
+    largest_moving = np.abs(coefficients[:, :, ~slots.turns]).max(axis=(1, 2), initial=0)
+    known = rounding_error(4 * fit.inflation, largest_moving)
     same = chosen & (turning.max(axis=1) <= _SAME * largest) & (moving <= known)
     return Vectors(common[:, :, turns], common[:, :, ~turns], turning), same
 
@@ -145,9 +146,9 @@ def _rows(group: FittedGroup, layout: Layout) -> tuple[Array, Array]:
     moving: list[Array] = []
     for slot, (kind, length) in enumerate(zip(group.signature.kinds, group.signature.lengths, strict=True)):
         numbers = group.numbers[:, slot]
-        if KINDS[kind].rotates:
+        if kind.rotates:
             turning.append(layout.rotation[numbers])
-        if KINDS[kind].translates:
+        if kind.translates:
             moving += [layout.translation[numbers] + row for row in range(-(-(length or d) // d))]
     count = len(group.index)
     empty = np.zeros((count, 0), dtype=np.intp)
@@ -199,35 +200,23 @@ def _numbers(group: FittedGroup, information: Array, given_up: Array, lifting: L
         exactness=np.full(count, int(Exactness.TANGENT)),
     )
     size = functional.shape[2] // d
-    matrix = np.zeros((count, size, size), dtype=space.dtype)
-    magnitude = np.zeros((count, size, size))
+    matrix = Bounded.of(np.zeros((count, size, size), dtype=space.dtype))
     constant = given_up.copy()
     if not lifting.at_measurements:
         local = blank.local_rows(lifting.estimate, layout.world)
-        entries = (np.stack([local.real, local.imag], axis=-1) if d == 2 else local).reshape(count, -1)
+        entries = real_entries(local).reshape(count, -1)
         s = np.einsum("kie,ke->ki", functional, entries)
-        slope = np.einsum("kij,kj->ki", information, s)
-        reach = np.einsum("kij,kj->ki", np.abs(information), np.abs(s))
-        gradient = np.einsum("kie,ki->ke", functional, slope).reshape(count, size, d)
-        largest = np.einsum("kie,ki->ke", np.abs(functional), reach).reshape(count, size, d)
-        gradient[:, at] = largest[:, at] = 0.0  # the constant, which is one of the world's rows here
+        slope = Bounded.of(information).apply(lambda matrix, x: np.einsum("kij,kj->ki", matrix, x), s)
+        gradient = slope.apply(lambda x, f: np.einsum("kie,ki->ke", f, x).reshape(count, size, d), functional)
+        gradient[:, at] = 0.0  # the constant, which is one of the world's rows here
         rows = slice(at, at + space.rows)
-        across = space.vectors(gradient).conj().swapaxes(1, 2) / 2
-        across_size = np.linalg.norm(largest, axis=2)[:, None] if d == 2 else largest.swapaxes(1, 2)
-        matrix[:, rows] += across
-        matrix[:, :, rows] += across.conj().swapaxes(1, 2)
-        magnitude[:, rows] += across_size / 2
-        magnitude[:, :, rows] += across_size.swapaxes(1, 2) / 2
-        constant += np.sum(slope * (form.fixed - s / 2), axis=1)
-        constant -= 16 * UNIT_ROUNDOFF * np.sum(reach * (np.abs(form.fixed) + np.abs(s)), axis=1)
-    root = np.sqrt(np.einsum("kii->ki", information))
-    total = (root[:, :, None] * np.abs(functional)).sum(axis=1)
-    whole = Entrywise(
-        functional.swapaxes(1, 2) @ information @ functional / 2,
-        total[:, :, None] * total[:, None, :] / 2,
-        given_up,
-    )
-    return replace(blank, matrix=matrix, magnitude=magnitude, constant=constant, entrywise=whole)
+        across = rows_of(gradient, space) * 0.5
+        matrix[:, rows] += across.H
+        matrix[:, :, rows] += across
+        constant += np.sum(slope.value * (form.fixed - s / 2), axis=1)
+        constant -= rounding_error(16, np.sum(slope.magnitude * (np.abs(form.fixed) + np.abs(s)), axis=1))
+    whole = Entrywise.of_numbers(Bounded.of(functional), information, given_up)
+    return replace(blank, matrix=matrix.value, magnitude=matrix.magnitude, constant=constant, entrywise=whole)
 
 
 @dataclass(frozen=True)
@@ -292,8 +281,7 @@ def _inflated(terms: Terms, inflation: Array) -> Terms:
     if (inflation == 1).all():
         return terms
     wide = inflation[:, None, None]
-    magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
     entrywise = terms.entrywise
     if entrywise is not None:
-        entrywise = entrywise._replace(magnitude=entrywise.magnitude * wide)
-    return replace(terms, magnitude=magnitude * wide, entrywise=entrywise)
+        entrywise = entrywise._replace(form=Bounded(entrywise.form.value, entrywise.form.magnitude * wide))
+    return replace(terms, magnitude=terms.form.magnitude * wide, entrywise=entrywise)

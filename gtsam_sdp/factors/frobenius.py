@@ -9,31 +9,33 @@ because plane rotations commute.
 
 from __future__ import annotations
 
-import gtsam
 import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported, world_numbers
 from gtsam_sdp.factors.weights import AxisWeights, axis_weights
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.terms import Terms, no_rows
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS
+from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 
-def _matrices(group: FactorGroup, kind: str, arguments: int, sign: int) -> Array:
+def _matrices(group: FactorGroup, kind: Kind, arguments: int, sign: int) -> Array:
     """The matrix M of every factor, (m, s, s): its error at identities is sign * (M - I), column by column."""
-    identity = getattr(gtsam, kind)()
+    identity = kind.identity(0)
     size = identity.matrix().shape[0]
     errors = group.gather(lambda f: f.evaluateError(*[identity] * arguments))
     return np.eye(size) + sign * errors.reshape(-1, size, size).swapaxes(1, 2)
 
 
-def _column_weights(group: FactorGroup, kind: str, space: Space) -> AxisWeights:
+def _column_weights(group: FactorGroup, kind: Kind, space: Space) -> AxisWeights:
     """Weights of the columns; the constant last row of a pose is left out."""
     d = space.dimension
-    size = d + KINDS[kind].translates
+    size = d + kind.translates
     kept = (np.arange(size)[:, None] * size + np.arange(d)).ravel()
     return axis_weights(group.information[:, kept[:, None], kept], d)
 
@@ -41,7 +43,7 @@ def _column_weights(group: FactorGroup, kind: str, space: Space) -> AxisWeights:
 def _terms(
     group: FactorGroup,
     lifting: Lifting,
-    kind: str,
+    kind: Kind,
     blocks: tuple[Array, Array],
     first: Array,
     translations: Array,
@@ -70,21 +72,23 @@ def _terms(
     sizes = np.abs(coefficients)
     diagonal = np.arange(min(d, rows))
     sizes[:, diagonal, diagonal] = np.maximum(sizes[:, diagonal, diagonal], 1.0)
+    residuals, nothing = Bounded(coefficients, sizes), np.zeros(count)
+    form = Bounded.of(weights.matrix).sandwich(residuals) * 0.5
     return Terms(
         factor=group.index,
         rotations=np.stack(blocks, axis=1),
         translations=translations,
         combination=combination,
         offset=offset,
-        matrix=coefficients.conj().swapaxes(1, 2) @ weights.matrix @ coefficients / 2,
-        constant=np.zeros(count),
+        matrix=form.value,
+        constant=nothing,
         exactness=weights.exactness,
-        magnitude=sizes.swapaxes(1, 2) @ np.abs(weights.matrix) @ sizes / 2,
-        entrywise=weights.entrywise(coefficients, sizes) if in_world else None,
+        magnitude=form.magnitude,
+        entrywise=weights.entrywise(residuals, nothing) if in_world else None,
     )
 
 
-def _between(kind: str, sign: int, measured: bool = True):
+def _between(kind: Kind, sign: int, measured: bool = True):
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
         layout, space, d = lifting.layout, lifting.layout.space, lifting.layout.space.dimension
         numbers = group.numbers
@@ -92,7 +96,7 @@ def _between(kind: str, sign: int, measured: bool = True):
             matrices = _matrices(group, kind, 2, sign)
         else:
             matrices = np.broadcast_to(np.eye(d + 1), (len(numbers), d + 1, d + 1))
-        moves = KINDS[kind].translates
+        moves = kind.translates
         return _terms(
             group, lifting, kind,
             blocks=(layout.rotation[numbers[:, 0]], layout.rotation[numbers[:, 1]]),
@@ -107,12 +111,12 @@ def _between(kind: str, sign: int, measured: bool = True):
     return build
 
 
-def _prior(kind: str):
+def _prior(kind: Kind):
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
         layout, space, d = lifting.layout, lifting.layout.space, lifting.layout.space.dimension
         matrices = _prior_matrices(group, kind)
         numbers = group.numbers[:, 0]
-        moves = KINDS[kind].translates
+        moves = kind.translates
         return _terms(
             group, lifting, kind,
             blocks=(layout.rotation_rows(world_numbers(len(numbers))), layout.rotation[numbers]),
@@ -126,10 +130,10 @@ def _prior(kind: str):
     return build
 
 
-def _prior_matrices(group: FactorGroup, kind: str) -> Array:
+def _prior_matrices(group: FactorGroup, kind: Kind) -> Array:
     """Prior matrices; those of poses have to end with the row (0, ..., 0, 1)."""
     matrices = _matrices(group, kind, 1, -1)
-    if KINDS[kind].translates:
+    if kind.translates:
         last = np.eye(matrices.shape[1])[-1]
         bad = np.flatnonzero(np.abs(matrices[:, -1] - last).max(axis=1) > 1e-12)
         if len(bad):
@@ -141,14 +145,14 @@ def _prior_matrices(group: FactorGroup, kind: str) -> Array:
     return matrices
 
 
-def _left_between(kind: str):
+def _left_between(kind: Kind):
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
         """Columns T_i e_c - M T_j e_c, with M T_j = T_j M for plane rotations."""
         layout, space = lifting.layout, lifting.layout.space
         matrices = _matrices(group, kind, 2, -1)
         turn = space.rotations(matrices[:, :2, :2])[:, :, 0]
         numbers = group.numbers
-        moves = KINDS[kind].translates
+        moves = kind.translates
         return _terms(
             group, lifting, kind,
             blocks=(layout.rotation[numbers[:, 1]], layout.rotation[numbers[:, 0]]),
@@ -162,7 +166,7 @@ def _left_between(kind: str):
     return build
 
 
-def _fix(kind: str):
+def _fix(kind: Kind):
     def fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
         d = layout.space.dimension
         matrices = _prior_matrices(group, kind)
@@ -175,7 +179,7 @@ def _fix(kind: str):
                 f"The hard {format_factor(int(group.index[k]), group.type_name, group.keys[k])} prescribes a matrix "
                 f"that is not a rotation (R R^T - I has entries up to {off[k]:.1e}): no value can satisfy it."
             )
-        moves = KINDS[kind].translates
+        moves = kind.translates
         positions = layout.space.vectors(matrices[:, :d, d])[:, None, :] if moves else None
         return FixedValues(layout.space.nearest_rotations(layout.space.rotations(turns)), positions)
 
@@ -188,14 +192,15 @@ _LEFT_IN_SPACE = (
     "measure T_j - T_i M with FrobeniusBetweenFactor instead"
 )
 
-for _kind, _unit in _UNIT_DIMENSION.items():
-    adapter(f"FrobeniusBetweenFactor{_kind}", [_kind] * 2, unit_dimension=_unit)(_between(_kind, -1))
-    adapter(f"FrobeniusBetweenFactorNL{_kind}", [_kind] * 2, unit_dimension=_unit)(_between(_kind, 1))
-    adapter(f"FrobeniusFactor{_kind}", [_kind] * 2, unit_dimension=_unit)(_between(_kind, 1, measured=False))
-    adapter(f"FrobeniusPrior{_kind}", [_kind], absolute=True, fix=_fix(_kind), unit_dimension=_unit)(_prior(_kind))
-    if _kind.endswith("2"):
-        adapter(f"FrobeniusLeftBetweenFactor{_kind}", [_kind] * 2, absolute=_kind == "Pose2", unit_dimension=_unit)(
+for _name, _unit in _UNIT_DIMENSION.items():
+    _kind = KINDS[_name]
+    adapter(f"FrobeniusBetweenFactor{_name}", [_name] * 2, unit_dimension=_unit)(_between(_kind, -1))
+    adapter(f"FrobeniusBetweenFactorNL{_name}", [_name] * 2, unit_dimension=_unit)(_between(_kind, 1))
+    adapter(f"FrobeniusFactor{_name}", [_name] * 2, unit_dimension=_unit)(_between(_kind, 1, measured=False))
+    adapter(f"FrobeniusPrior{_name}", [_name], absolute=True, fix=_fix(_kind), unit_dimension=_unit)(_prior(_kind))
+    if _kind.dimension == 2:
+        adapter(f"FrobeniusLeftBetweenFactor{_name}", [_name] * 2, absolute=_kind.translates, unit_dimension=_unit)(
             _left_between(_kind)
         )
     else:
-        unsupported(f"FrobeniusLeftBetweenFactor{_kind}", _LEFT_IN_SPACE)
+        unsupported(f"FrobeniusLeftBetweenFactor{_name}", _LEFT_IN_SPACE)

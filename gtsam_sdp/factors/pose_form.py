@@ -26,7 +26,7 @@ from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symm
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.terms.terms import Exactness
-from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE
 from gtsam_sdp.values.space import Space
 
 _SPARE = 1e-10
@@ -203,10 +203,10 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: Array, sp
         moved = symmetric(cross @ np.linalg.pinv(inner, hermitian=True) @ cross.swapaxes(1, 2))
         eigenvalues = np.linalg.eigvalsh(inner)
         condition = np.abs(eigenvalues[:, -1]) / np.maximum(eigenvalues[:, 0], np.finfo(float).tiny)
-        uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / UNIT_ROUNDOFF))
+        uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / rounding_error(1)))
         smallest = smallest_eigenvalue(information[:, :angles, :angles] - moved, uncertain)
     with np.errstate(divide="ignore", invalid="ignore"):
-        theta = np.sqrt(2 * np.asarray(max_cost) / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
+        theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
     v = log_translation(omega, e, space)
@@ -370,7 +370,7 @@ class _Complement:
         reach = np.abs(gain).swapaxes(1, 2) @ np.abs(x) @ np.abs(gain)
         # the cross terms left over, L_tr - X G, are held by the spare share of tau and by this much of L'
         left = np.linalg.norm(rt.swapaxes(1, 2) - x @ gain, axis=(1, 2))
-        left += 8 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(x) @ np.abs(gain), axis=(1, 2))
+        left += rounding_error(8, np.linalg.norm(np.abs(x) @ np.abs(gain), axis=(1, 2)))
         held = left**2 / (_SPARE * np.where(tau > 0, tau, 1.0))
         rotation = rr - moved - scaled_identity(held, angles)
         return cls(rotation, x, gain, 2 * np.linalg.norm(reach, axis=(1, 2)))
@@ -381,9 +381,9 @@ class _Complement:
         `more` slope, (m, d), is added to that of the translation.
         """
         size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)) + np.abs(more), axis=1)
-        slope = 16 * UNIT_ROUNDOFF * size
-        turning = 16 * UNIT_ROUNDOFF * np.linalg.norm(np.abs(self.gain), axis=(1, 2)) * size
-        return slope**2 / (2 * _SPARE * tau) + np.pi * turning + 16 * UNIT_ROUNDOFF * size * np.linalg.norm(y, axis=1)
+        slope = rounding_error(16, size)
+        turning = rounding_error(16, np.linalg.norm(np.abs(self.gain), axis=(1, 2))) * size
+        return slope**2 / (2 * _SPARE * tau) + np.pi * turning + slope * np.linalg.norm(y, axis=1)
 
 
 def _loss(kappa: Array, tau: Array, w0: Array, u0: Array, estimate: _Estimate, space: Space) -> Array:

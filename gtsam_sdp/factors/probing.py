@@ -14,9 +14,10 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.linalg.stack import stack
-from gtsam_sdp.tolerances import PROBING_TOLERANCE, UNIT_ROUNDOFF
-from gtsam_sdp.values.layout import KINDS
+from gtsam_sdp.tolerances import PROBING_TOLERANCE
+from gtsam_sdp.values.kind import Kind
 from gtsam_sdp.values.space import Space
 
 _SEED = 20240229
@@ -37,7 +38,7 @@ _SAFETY = 16
 class Signature:
     """What factors must share to be read together: kinds and vector lengths of their keys, numbers in their error."""
 
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     lengths: tuple[int, ...]
     size: int
 
@@ -91,9 +92,9 @@ class Slots:
         """The entries of all keys of a signature."""
         d, found = space.dimension, []
         for slot, (kind, length) in enumerate(zip(signature.kinds, signature.lengths, strict=True)):
-            if KINDS[kind].rotates:
+            if kind.rotates:
                 found += [(slot, True, row, part) for row in range(space.rows) for part in range(d)]
-            if KINDS[kind].translates:
+            if kind.translates:
                 found += [(slot, False, *divmod(number, d)) for number in range(length or d)]
         table = np.array(found).reshape(-1, 4)
         return cls(table[:, 0], table[:, 1].astype(bool), table[:, 2], table[:, 3])
@@ -103,37 +104,17 @@ def _random_values(
     signature: Signature, space: Space, scales: Array, rng: np.random.Generator
 ) -> tuple[list[list[Any]], Array]:
     """Values for the keys of a signature, one list for each scale of positions, and their entries, (N, n)."""
-    d = space.dimension
     values, entries = [], []
-    for scale in scales:
+    for scale in scales.tolist():
         row: list[Any] = []
         numbers: list[Array] = []
         for kind, length in zip(signature.kinds, signature.lengths, strict=True):
-            rotation = position = None
-            if KINDS[kind].rotates:
-                rotation = gtsam.Rot2(rng.uniform(-np.pi, np.pi)) if d == 2 else gtsam.Rot3.Expmap(_turn(rng))
-                matrix = rotation.matrix()
-                numbers.append(matrix[:, 0] if d == 2 else matrix.T.ravel())
-            if KINDS[kind].translates:
-                position = rng.normal(size=length or d) * scale
-                numbers.append(position)
-            row.append(_value(kind, rotation, position))
+            value = kind.random(rng, scale, length or space.dimension)
+            numbers.append(kind.numbers(value))
+            row.append(value)
         values.append(row)
         entries.append(np.concatenate(numbers))
     return values, np.array(entries)
-
-
-def _turn(rng: np.random.Generator) -> Array:
-    axis = rng.normal(size=3)
-    return axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)
-
-
-def _value(kind: str, rotation: Any, position: Any) -> Any:
-    if kind == "Pose2":
-        return gtsam.Pose2(rotation, position)
-    if kind == "Pose3":
-        return gtsam.Pose3(rotation, position)
-    return position if rotation is None else rotation
 
 
 def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scale: float) -> Fit:
@@ -164,11 +145,11 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
     with np.errstate(over="ignore"):
         off: Array = np.max(np.abs(errors.swapaxes(1, 2) - predicted) / sizes, axis=(1, 2))
     fits = np.asarray(usable & (off <= PROBING_TOLERANCE))
-    known = _SAFETY * np.clip(off, UNIT_ROUNDOFF, 1.0)
+    known = _SAFETY * np.clip(off, rounding_error(1), 1.0)
     bounded = np.abs(rounded[:, :, :-1][:, :, slots.turns]).sum(axis=2) + np.abs(rounded[:, :, -1])
     moving = rounded[:, :, :-1][:, :, ~slots.turns]
     exact = np.all(moving == np.round(moving), axis=(1, 2))
-    inflation = np.where(exact, 1.0, np.maximum(1.0, known / UNIT_ROUNDOFF / 8))
+    inflation = np.where(exact, 1.0, np.maximum(1.0, known / rounding_error(8)))
     return Fit(
         coefficients=rounded[:, :, :-1],
         constant=rounded[:, :, -1],
@@ -182,7 +163,7 @@ def fit_factors(factors: Sequence[Any], signature: Signature, space: Space, scal
 def _rounded(coefficients: Array, slots: Slots, errors: Array) -> Array:
     """Coefficients with what is a whole number but for rounding replaced by it, and rounding replaced by zero."""
     size = np.maximum(np.abs(errors).max(axis=(1, 2)), np.abs(coefficients).max(axis=(1, 2)))
-    floor = 64 * UNIT_ROUNDOFF * size[:, None, None]
+    floor = rounding_error(64, size[:, None, None])
     result = np.where(np.abs(coefficients) <= floor, 0.0, coefficients)
     moving = np.append(~slots.turns, False)
     near = np.abs(result - np.round(result)) <= _ROUNDED

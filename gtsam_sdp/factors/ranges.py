@@ -18,8 +18,11 @@ from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.registry import FactorGroup, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.distances import NEAREST, DistanceTerms
 from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS
 
 _ARM_TOLERANCE = 1e-9
 """How well a sensor's position, read from the serialised factor, has to explain the factor's error."""
@@ -94,7 +97,7 @@ def _length(group: FactorGroup, lifting: Lifting) -> Terms:
     )
 
 
-def _from_sensor(dimension: int, target: str) -> Callable[[FactorGroup, Lifting], Terms]:
+def _from_sensor(dimension: int, target: Kind) -> Callable[[FactorGroup, Lifting], Terms]:
     """1/2 w (|p_2 - t_1 - R_1 s| - r)^2 with s the sensor's position in the body frame."""
 
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
@@ -123,13 +126,12 @@ def _sensor_position(factor: Any, dimension: int) -> Array:
     return numbers[-4:-2] if dimension == 2 else numbers[-3:]
 
 
-def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: str) -> None:
+def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: Kind) -> None:
     """Raises InvalidGraphError where a factor's error is not |p - s| - r."""
     dimension = arms.shape[1]
     point = np.arange(1.0, dimension + 1)
     pose = gtsam.Pose2() if dimension == 2 else gtsam.Pose3()
-    ends = {"Pose2": lambda: gtsam.Pose2(gtsam.Rot2(), point), "Pose3": lambda: gtsam.Pose3(gtsam.Rot3(), point)}
-    end = ends[target]() if target in ends else point
+    end = target.placed(point)
     placed: dict[tuple[int, ...], gtsam.Values] = {}
     for k, factor in enumerate(group.factors):
         keys = tuple(factor.keys())
@@ -141,37 +143,41 @@ def _check_arms(group: FactorGroup, arms: Array, measured: Array, target: str) -
         expected = np.linalg.norm(point - arms[k]) - measured[k]
         found = factor.unwhitenedError(values)[0]
         if not abs(found - expected) <= _ARM_TOLERANCE * (1 + abs(measured[k]) + np.abs(arms[k]).max()):
-            raise InvalidGraphError(
+            what = (
                 f"The sensor's place in {format_factor(int(group.index[k]), group.type_name, keys)} could not be read: "
-                'its error is not the distance from there. Drop the factor (on_unsupported="drop").'
+                "its error is not the distance from there. Drop the factor ("
             )
+            raise InvalidGraphError(Advice(what, Remedy.DROP, ")."))
 
 
 def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:
     """1/2 w |t_2 - t_1 - r u|^2 with u a Unit3 or the direction of a Rot2; the noise model does not hold the weight."""
     layout = lifting.layout
-    direction = layout.space.vectors(np.eye(layout.space.dimension)[0])
+    directions = group.numbers[:, 2:]
+    turning = layout.rotation[directions]
+    is_rotation = bool((turning >= 0).all())
     table = group.gather(lambda f: [f.range(), f.weight()])
-    ones = np.ones((len(table), 1))
-    coefficients = np.concatenate([-table[:, :1] * direction, ones], axis=1)
+    coefficients = np.stack([-table[:, 0], np.ones(len(table))], axis=1).astype(layout.space.dtype)
     return Terms(
         factor=group.index,
-        rotations=layout.rotation[group.numbers[:, 2:]],
+        rotations=turning if is_rotation else no_rows(len(table)),
         translations=layout.translation[group.numbers[:, :2]],
         combination=np.array([[-1.0, 1.0]]),
         offset=None,
         matrix=residual_matrix(coefficients, table[:, 1] / 2),
         constant=np.zeros(len(table)),
         exactness=np.full(len(table), int(Exactness.EXACT)),
+        singles=None if is_rotation else layout.direction[directions],
     )
 
 
 for _d in (2, 3):
     adapter(f"RangeFactor{_d}", ["Vector", "Vector"], vector_length=_d)(_between)
-    for _target in ("Vector", f"Pose{_d}"):
-        _end = f"{_d}D" if _target == "Vector" else _target
+    for _end, _target in ((f"{_d}D", "Vector"), (f"Pose{_d}", f"Pose{_d}")):
         adapter(f"RangeFactor{_end}", [f"Pose{_d}", _target], vector_length=_d)(_between)
-        adapter(f"RangeFactorWithTransform{_end}", [f"Pose{_d}", _target], vector_length=_d)(_from_sensor(_d, _target))
+        adapter(f"RangeFactorWithTransform{_end}", [f"Pose{_d}", _target], vector_length=_d)(
+            _from_sensor(_d, KINDS[_target])
+        )
     unsupported(
         f"RangeFactorWithTransformBias{_d}D",
         "a bias that is added to a distance is multiplied by it in the cost, which is then no function of squares",

@@ -19,6 +19,8 @@ from gtsam_sdp.linalg.stack import stack
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.terms.user import Term
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS
 from gtsam_sdp.values.layout import WORLD, Layout
 from gtsam_sdp.values.space import Space
 
@@ -138,7 +140,7 @@ class Adapter:
     """
 
     type_name: str
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     absolute: bool
     build: BuildTerms
     fix: FixValues | None = None
@@ -158,10 +160,11 @@ def adapter(
     unit_dimension: int | None = None,
     vector_length: int | None = None,
 ) -> Callable[[BuildTerms], BuildTerms]:
-    """Registers the decorated function as the adapter of a GTSAM factor type."""
+    """Registers the decorated function as the adapter of a GTSAM factor type, `kinds` by their names in `KINDS`."""
+    needed = tuple(KINDS[name] for name in kinds)
 
     def register(build: BuildTerms) -> BuildTerms:
-        ADAPTERS[type_name] = Adapter(type_name, tuple(kinds), absolute, build, fix, unit_dimension, vector_length)
+        ADAPTERS[type_name] = Adapter(type_name, needed, absolute, build, fix, unit_dimension, vector_length)
         return build
 
     return register

@@ -13,8 +13,9 @@ import numpy as np
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.terms.terms import Exactness
-from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import MAX_TANGENT_ANGLE, NEGLIGIBLE
 from gtsam_sdp.values.space import Space
 
 _LARGEST_TURN = 1.0
@@ -143,7 +144,7 @@ class StiffAxis:
         kept = information.copy()
         kept[at] -= excess[:, None, None] * axis[:, :, None] * axis[:, None, :]
         slope[at] = (excess * along)[:, None] * axis
-        rounding = 16 * UNIT_ROUNDOFF * np.pi**2 * np.linalg.norm(information[at], axis=(1, 2))
+        rounding = rounding_error(16 * np.pi**2, np.linalg.norm(information[at], axis=(1, 2)))
         constant[at] = -excess * along**2 / 2 - rounding
         return cls(kept, slope, constant)
 
@@ -153,7 +154,7 @@ class StiffAxis:
             return self
         slope = (1 - keep) * np.einsum("kij,kj->ki", self.kept, omega)
         size = np.linalg.norm(self.kept, axis=(1, 2))
-        constant = self.constant - np.sum(slope * omega, axis=1) / 2 - 32 * UNIT_ROUNDOFF * np.pi**2 * size
+        constant = self.constant - np.sum(slope * omega, axis=1) / 2 - rounding_error(32, np.pi**2 * size)
         return StiffAxis(keep * self.kept, self.slope + slope, constant)
 
 

@@ -17,12 +17,13 @@ import numpy as np
 from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.rotation_form import put
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.values.space import Space
 
 LARGEST_ESTIMATE = 1.2
 """Angles at the estimate [rad] beyond which no term touches: b grows like 1 / cos(theta^)."""
 
-_ROUNDOFFS = 64 * 2.0**-53
+_ROUNDOFFS = rounding_error(64)
 """Relative error granted to each entry of the gradient and to the value, of the sizes of their summands."""
 
 

@@ -13,10 +13,11 @@ from gtsam_sdp.errors import InvalidGraphError, format_factor
 from gtsam_sdp.factors.axes import vector_terms
 from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, unsupported
 from gtsam_sdp.factors.serialised import floating_numbers
-from gtsam_sdp.factors.weights import axis_weights
+from gtsam_sdp.factors.weights import axis_weights, give_up
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 from gtsam_sdp.values.layout import Layout
 
 
@@ -97,12 +98,9 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
         subtracted = turned - errors[0]
         in_body, in_world = (subtracted, turned) if inverse else (turned, subtracted)
         weights = axis_weights(group.information, space.dimension)
-        # Both vectors come from sums and differences of errors, and are known to e, the rounding of the largest number:
-        # |r + e|_W^2 >= (1 - share) |r|_W^2 - (1 / share - 1) |e|_W^2 for every share
+        # both vectors come from sums and differences of errors, and are known to the rounding of the largest number
         largest = np.maximum(np.linalg.norm(turned, axis=1), np.linalg.norm(subtracted, axis=1))
-        whitened = 8 * UNIT_ROUNDOFF * largest * np.sqrt(np.einsum("kii->k", weights.information))
-        share = np.clip(whitened, UNIT_ROUNDOFF, 0.5)
-        kept = (1 - share)[:, None, None]
+        kept, given_up = give_up(rounding_error(8, largest) * np.sqrt(np.einsum("kii->k", weights.information)))
         weights = weights._replace(matrix=kept * weights.matrix, information=kept * weights.information)
         coefficients = np.concatenate([space.vectors(in_body), np.ones((len(turned), 1))], axis=1)
         blank = Terms(
@@ -112,7 +110,7 @@ def _known_landmark(inverse: bool) -> Callable[[FactorGroup, Lifting], Terms]:
             combination=np.array([[1.0]]),
             offset=space.vectors(in_world)[:, None, :],
             matrix=np.zeros(0),
-            constant=-(whitened**2) / share / 2,
+            constant=given_up,
             exactness=weights.exactness,
         )
         return vector_terms(blank, coefficients[:, None], weights, lifting, frame=0 if inverse else None)
@@ -134,10 +132,11 @@ def _gps_arm(group: FactorGroup, lifting: Lifting) -> Terms:
     bad = np.flatnonzero(np.abs(arms - measured - errors).max(axis=1) > _ARM_TOLERANCE * scale)
     if len(bad):
         k = bad[0]
-        raise InvalidGraphError(
+        what = (
             f"The lever arm of {format_factor(int(group.index[k]), group.type_name, group.keys[k])} could not be read: "
-            'it does not explain the factor\'s error. Drop the factor (on_unsupported="drop").'
+            "it does not explain the factor's error. Drop the factor ("
         )
+        raise InvalidGraphError(Advice(what, Remedy.DROP, ")."))
     weights = axis_weights(group.information, 3)
     blank = Terms(
         factor=group.index,

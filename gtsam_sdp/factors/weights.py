@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded, rounding_error
 from gtsam_sdp.terms.entrywise import Entrywise
 from gtsam_sdp.terms.terms import Exactness
-from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, NEGLIGIBLE, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import EIGENVALUE_ROUNDOFFS, NEGLIGIBLE
 
 
 def symmetric(matrix: Array) -> Array:
@@ -30,19 +31,21 @@ def smallest_eigenvalue(information: Array, scale: Array | None = None) -> Array
         scale: size of the numbers they were computed from, (m,), if that is larger than the matrices themselves.
     """
     diagonal = np.einsum("kii->ki", information)
-    if information.shape[-1] == 1:
-        smallest = diagonal[:, 0]
-        return smallest if scale is None else smallest - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * scale
     least = diagonal.min(axis=1)
     off = information - diagonal[:, :, None] * np.eye(information.shape[-1])
     plain = ~off.any(axis=(1, 2))
-    size = np.linalg.norm(information, axis=(1, 2)) if scale is None else scale
-    if plain.all():
-        smallest = least
-    else:
-        smallest = np.linalg.eigvalsh(information)[:, 0] - EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size
-        smallest = np.where(plain, least, smallest)
-    return smallest if scale is None else smallest - np.where(plain, EIGENVALUE_ROUNDOFFS * UNIT_ROUNDOFF * size, 0.0)
+    error = rounding_error(EIGENVALUE_ROUNDOFFS, np.linalg.norm(information, axis=(1, 2)) if scale is None else scale)
+    smallest = least if plain.all() else np.where(plain, least, np.linalg.eigvalsh(information)[:, 0] - error)
+    return smallest if scale is None else smallest - np.where(plain, error, 0.0)
+
+
+def give_up(whitened: Array) -> tuple[Array, Array]:
+    """What is left of 1/2 |r|_W^2 where r is known to an error e only: shares of W, (m, 1, 1), and constants, (m,).
+
+    |r + e|_W^2 >= (1 - share) |r|_W^2 - (1 / share - 1) |e|_W^2 for every share; `whitened` is |e|_W, (m,).
+    """
+    share = np.clip(whitened, rounding_error(1), 0.5)
+    return (1 - share)[:, None, None], -(whitened**2) / share / 2
 
 
 class AxisWeights(NamedTuple):
@@ -58,17 +61,12 @@ class AxisWeights(NamedTuple):
     exactness: Array
     information: Array
 
-    def entrywise(
-        self, coefficients: Array, sizes: Array | None = None, constant: Array | None = None
-    ) -> Entrywise | None:
-        """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already.
-
-        `sizes`: of the numbers that the coefficients were computed from; `constant`: zero if it is not given.
-        """
+    def entrywise(self, coefficients: Bounded, constant: Array) -> Entrywise | None:
+        """The exact cost of residual vectors `coefficients` X in world axes, None if `matrix` is exact already."""
         if (self.exactness == int(Exactness.EXACT)).all():
             return None
-        shape = (len(self.matrix), *coefficients.shape[-2:])
-        return Entrywise.of_residuals(np.broadcast_to(coefficients, shape), self.information, sizes, constant)
+        dimension = self.information.shape[1] // self.matrix.shape[1]
+        return Entrywise.of_numbers(coefficients.by_entry(dimension), self.information, constant)
 
 
 _SPARE = 1e-11

@@ -9,10 +9,12 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidTermError, format_factor
 from gtsam_sdp.lift.build import build_terms
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.real import of_parts, reals_per_number
 from gtsam_sdp.reading.graph import Reading, read
 from gtsam_sdp.terms.terms import Exactness
 from gtsam_sdp.tolerances import EXACT_LOSS, TERM_VIOLATION
-from gtsam_sdp.values.layout import KINDS, Layout
+from gtsam_sdp.values.layout import Layout
 
 
 def check_term(
@@ -72,18 +74,15 @@ def _message(factor: Any, value: float, cost: float, relation: str) -> str:
 
 def _perturbed(reading: Reading, rng: np.random.Generator, *, anywhere: bool, spread: float) -> gtsam.Values:
     layout: Layout = reading.layout
-    lifted = reading.estimate.copy()
-    space = layout.space
-    for number, kind in enumerate(layout.kinds):
-        if KINDS[kind].rotates:
-            at = slice(int(layout.rotation[number]), int(layout.rotation[number]) + space.rows)
-            noise = rng.normal(size=(2, space.rows, space.rows))
-            random = noise[0] + 1j * noise[1] if space.dimension == 2 else noise[0]
-            base = 0.0 if anywhere else lifted[at] / min(spread, 1.0)
-            lifted[at] = space.nearest_rotations((base + random)[None])[0]
-        if KINDS[kind].translates:
-            length = int(layout.lengths[number]) or space.dimension
-            rows = space.pack(rng.normal(scale=spread, size=(1, length)))[0]
-            first = int(layout.translation[number])
-            lifted[first : first + len(rows)] += rows
+    lifted, space = reading.estimate.copy(), layout.space
+
+    def noise(rows: Array) -> Array:
+        return of_parts(rng.normal(size=(2, *rows.shape, space.rows))[: reals_per_number(lifted)])
+
+    for group in layout.groups:
+        own = group.select(group.starts != layout.world)
+        base = 0.0 if anywhere else lifted[own.rows] / min(spread, 1.0)
+        lifted[own.rows] = group.block.nearest(base + noise(own.rows), space)
+    free = np.flatnonzero(layout.is_free)
+    lifted[free] += spread * noise(free)
     return layout.unlift(lifted)

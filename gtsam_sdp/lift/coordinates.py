@@ -23,8 +23,9 @@ from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.factors.families import ADAPTERS
 from gtsam_sdp.lift.structure import NONE, anchors, components, touched_rows, translation_rows
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import Entries
+from gtsam_sdp.linalg.bounded import Bounded, Entries
 from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import FIXED_VALUE_TOLERANCE
 from gtsam_sdp.values.layout import Layout
@@ -37,13 +38,11 @@ class Expansion(NamedTuple):
 
     Attributes:
         rows: (m, s).
-        coefficients: (m, r, s), None for the identity.
-        sizes: sizes of the numbers that they were summed from, (m, r, s), None for the identity.
+        coefficients: (m, r, s).
     """
 
     rows: Array
-    coefficients: Array | None
-    sizes: Array | None
+    coefficients: Bounded
 
 
 @dataclass(frozen=True)
@@ -90,22 +89,16 @@ class Coordinates:
 
     def entries(self, terms: Terms) -> Entries:
         """Entries of the terms' matrices in these coordinates, and the sizes of the numbers behind them."""
-        magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
-        turns = self._turns(terms.rotations)[1]
-        if turns is not None:
-            rows, coefficients, sizes = self.expansion(terms)
-            assert coefficients is not None and sizes is not None
-            return self._spread(
-                rows,
-                coefficients.conj().swapaxes(1, 2) @ terms.matrix @ coefficients,
-                sizes.swapaxes(1, 2) @ magnitude @ sizes,
-            )
-        rows = self._rotation_rows(terms.rotations)
-        if not terms.combination.shape[-2]:
-            return self._spread(rows, terms.matrix, magnitude)
-        more, points, sizes = self._points(terms)
-        rows = np.concatenate([rows, more], axis=1)
-        return self._spread(rows, _substituted(terms.matrix, points), _substituted(magnitude, sizes))
+        if self._turns(terms.rotations)[1] is not None:
+            rows, coefficients = self.expansion(terms)
+            form = terms.form.sandwich(coefficients)
+        elif terms.combination.shape[-2]:
+            more, points = self._points(terms)
+            rows = np.concatenate([terms.whole_rows(self.layout.space.rows), more], axis=1)
+            form = terms.form.apply(_substituted, points)
+        else:
+            rows, form = terms.whole_rows(self.layout.space.rows), terms.form
+        return Entries.of_blocks(self.position[rows], form)
 
     def expansion(self, terms: Terms) -> Expansion:
         """Local rows of the terms as combinations of raw rows in these coordinates."""
@@ -113,48 +106,37 @@ class Coordinates:
         local, points = terms.matrix.shape[1], terms.combination.shape[-2]
         turning = local - points
         starts, turns = self._turns(terms.rotations)
-        rotation_rows = self._rotation_rows(starts)
-        if not points and turns is None:
-            return Expansion(rotation_rows, None, None)
-        more, moved, moved_sizes = self._points(terms)
+        rotation_rows = terms.whole_rows(count, starts)
+        more, moved = self._points(terms)
         expansion = np.zeros((len(terms.factor), local, turning + more.shape[1]), dtype=terms.matrix.dtype)
         expansion[:, :turning, :turning] = np.eye(turning)
         if turns is not None:
             for slot in range(starts.shape[1]):
                 at = slice(slot * count, (slot + 1) * count)
                 expansion[:, at, at] = turns[:, slot]
-        expansion[:, turning:, turning:] = moved
-        sizes = np.abs(expansion)
-        sizes[:, turning:, turning:] = moved_sizes
-        return Expansion(np.concatenate([rotation_rows, more], axis=1), expansion, sizes)
+        coefficients = Bounded.of(expansion)
+        coefficients[:, turning:, turning:] = moved
+        return Expansion(np.concatenate([rotation_rows, more], axis=1), coefficients)
 
-    def _rotation_rows(self, starts: Array) -> Array:
-        """All rows of rotation blocks, (m, a) to (m, a * rows)."""
-        return (starts[:, :, None] + np.arange(self.layout.space.rows)).reshape(len(starts), -1)
-
-    def _points(self, terms: Terms) -> tuple[Array, Array, Array]:
-        """Rows of translations and references, (m, s); points as combinations of them, (m, q, s); their sizes."""
-        combination = np.broadcast_to(terms.combination, (len(terms.factor), *terms.combination.shape[-2:]))
-        combination, carried = self._carried(terms, combination)
-        rows, points, sizes = ([part] for part in (terms.translations, combination, np.abs(combination)))
-        for part, own in zip(carried, (rows, points, sizes), strict=False):
-            own.append(part)
+    def _points(self, terms: Terms) -> tuple[Array, Bounded]:
+        """Rows of translations and references, (m, s), and points as combinations of them, (m, q, s)."""
+        parts = self._carried(terms)
         for of_world in (False, True) if self.layout.world >= 0 else (False,):
-            reference, arms, arm_sizes = self._arms(terms, of_world)
-            if arm_sizes.any():
-                rows.append(reference[:, None] + np.arange(self.layout.space.rows))
-                points.append(arms)
-                sizes.append(arm_sizes)
-        return np.concatenate(rows, axis=1), np.concatenate(points, axis=2), np.concatenate(sizes, axis=2)
+            reference, arms = self._arms(terms, of_world)
+            if arms.magnitude.any():
+                parts.append((reference[:, None] + np.arange(self.layout.space.rows), arms))
+        rows, points = zip(*parts, strict=True)
+        return np.concatenate(rows, axis=1), Bounded.concatenate(points, axis=2)
 
-    def _carried(self, terms: Terms, combination: Array) -> tuple[Array, tuple[Array, Array, Array] | tuple[()]]:
-        """The combination without rows that carry others; these rows, (m, 1), their coefficients, (m, q, 1), and sizes.
+    def _carried(self, terms: Terms) -> list[tuple[Array, Bounded]]:
+        """Rows of translations and their coefficients, apart those that carry others, (m, 1) and (m, q, 1).
 
         Differences of rows that are counted from the same one do not hold it.
         """
+        combination = np.broadcast_to(terms.combination, (len(terms.factor), *terms.combination.shape[-2:]))
         carriers = self.border[:, 1][self.border[:, 1] >= 0]
         if not len(carriers) or not terms.translations.shape[1]:
-            return combination, ()
+            return [(terms.translations, Bounded.of(combination))]
         rows = terms.translations
         own = np.isin(rows, carriers)
         carrier = np.where(own, rows, np.where(np.isin(self.anchor[rows], carriers), self.anchor[rows], NONE))
@@ -163,10 +145,10 @@ class Coordinates:
         whole = np.isin(parts, (-1, 0, 1)).all()
         sizes = np.abs(total) if whole else np.abs(parts).sum(axis=2, keepdims=True)
         row = np.maximum(carrier.max(axis=1, keepdims=True), 0)
-        return np.where(own[:, None, :], 0, combination), (row, total, sizes)
+        return [(rows, Bounded.of(np.where(own[:, None, :], 0, combination))), (row, Bounded(total, sizes))]
 
-    def _arms(self, terms: Terms, of_world: bool) -> tuple[Array, Array, Array]:
-        """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows); their sizes.
+    def _arms(self, terms: Terms, of_world: bool) -> tuple[Array, Bounded]:
+        """Reference row of each term, (m,); coefficients of its rows in the points, (m, q, rows).
 
         Those of translations counted from the world frame, with the terms' offsets, or of the others. A sum of two
         numbers is rounded relative to itself; where more take part, or a coefficient is not 1 or -1, the size is that
@@ -183,7 +165,7 @@ class Coordinates:
         if of_world and terms.offset is not None:
             arms = arms - terms.offset
             sizes = np.abs(arms) if units and involved <= 1 else sizes + np.abs(terms.offset)
-        return np.maximum(reference, 0), arms, sizes
+        return np.maximum(reference, 0), Bounded(arms, sizes)
 
     def _turns(self, rotations: Array) -> tuple[Array, Array | None]:
         """Blocks to use in place of hard ones: first rows (m, a), and matrices (m, a, rows, rows) in front of them."""
@@ -195,21 +177,6 @@ class Coordinates:
         identity = np.eye(self.layout.space.rows, dtype=self.turns.dtype)
         turns = np.where((hard >= 0)[:, :, None, None], self.turns[hard], identity)
         return np.where(hard >= 0, self.layout.world, rotations), turns
-
-    def _spread(self, rows: Array, matrices: Array, magnitudes: Array) -> Entries:
-        """Entries of small matrices on raw rows, without those that belong to no unknown."""
-        size = rows.shape[1]
-        rows = self.position[rows]
-        entries = Entries(
-            np.repeat(rows, size, axis=1).ravel(),
-            np.tile(rows, (1, size)).ravel(),
-            matrices.ravel(),
-            magnitudes.ravel(),
-        )
-        if not (rows < 0).any():
-            return entries
-        known = (entries.row >= 0) & (entries.column >= 0)
-        return Entries(*(part[known] for part in entries))
 
     def reduce(self, lifted: Array) -> Array:
         """Unknowns of a raw matrix Y, (n, rows); moved so that the anchored translations are at zero."""
@@ -305,7 +272,7 @@ def centred_coordinates(reading: Reading, terms: Sequence[Terms], *, inside: boo
     kept = _without(layout, hard)
     free = kept[~touched[kept]]
     if len(free) and not reading.drops:
-        _raise_free(layout, free, is_translation)
+        _raise_free(layout, free)
     kept = np.setdiff1d(kept[touched[kept]], np.unique(anchor))
     border = np.full((len(references), 2), NONE)
     if inside and layout.world >= 0:
@@ -352,7 +319,7 @@ def _inside(layout: Layout, terms: Sequence[Terms], rows: Array) -> tuple[int, t
         first = int(blocks[np.argmax(weight[blocks])])
         position = int(layout.translation[layout.row_variable[first]])
         return first, (layout.world, position if position in rows else NONE)
-    positions = rows[(rows < layout.world) | (rows >= layout.world + layout.space.rows)]
+    positions = rows[layout.is_free[rows]]
     return layout.world, (NONE, int(positions[np.argmax(weight[positions])]) if len(positions) else NONE)
 
 
@@ -401,13 +368,13 @@ def _without(layout: Layout, hard: _Hard) -> Array:
     return np.flatnonzero(kept)
 
 
-def _raise_free(layout: Layout, free: Array, is_translation: Array) -> None:
+def _raise_free(layout: Layout, free: Array) -> None:
     number = int(layout.row_variable[free[0]])
-    what = "position" if is_translation[free[0]] else "rotation"
+    what = layout.block_name(int(free[0]))
     keys = list(dict.fromkeys(layout.row_variable[free].tolist()))
     more = f" ({len(keys)} such keys)" if len(keys) > 1 else ""
-    raise InvalidGraphError(
+    what = (
         f"No factor constrains the {what} of {format_key(int(layout.keys[number]))}{more}, or their noise models give "
-        "it no weight that a bound can use. Add a factor that does, "
-        'or pass on_unsupported="drop" to leave it out of the bound.'
+        "it no weight that a bound can use. Add a factor that does, or pass "
     )
+    raise InvalidGraphError(Advice(what, Remedy.DROP, " to leave it out of the bound."))

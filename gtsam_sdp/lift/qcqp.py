@@ -1,4 +1,4 @@
-"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotation blocks are orthogonal."""
+"""The lifted problem: minimise <Q, Y Y^H> + constant over matrices Y whose rotations and directions are orthonormal."""
 
 from __future__ import annotations
 
@@ -16,22 +16,17 @@ from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import (
-    Entries,
-    count_summands,
-    gather_border,
-    sum_border_exactly,
-    sum_entries,
-)
+from gtsam_sdp.linalg.bounded import Bounded, Entries
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.blocks import BlockGroup, rows_of
 from gtsam_sdp.values.layout import Layout
 
 
 class Constraint(NamedTuple):
-    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the rotation, None for the world frame."""
+    """`Re <A, Y Y^H> = b`. `key` is the GTSAM key of the variable, None for the world frame."""
 
     key: int | None
     A: scipy.sparse.csc_array
@@ -40,23 +35,21 @@ class Constraint(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Qcqp(Shown):
-    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation.
+    """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation and direction.
 
     Attributes:
-        Q: cost matrix, Hermitian (n, n), complex in 2D; in the unit of `graph.error`.
+        form: Q, Hermitian, sparse, (n, n), complex in 2D; in the unit of `graph.error`.
         constant: sum of the terms' constants.
         layout: rows of every variable before substitutions, `layout.size` of them.
         coordinates: which of these rows are unknowns of the problem, and in which coordinates.
-        magnitude: sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry.
         constant_magnitude: sum of the terms' |constants|.
         summands: largest number of summands in an entry of each row, reference frames' own entries aside, (n,).
     """
 
-    Q: scipy.sparse.csc_array
+    form: Bounded
     constant: float
     layout: Layout
     coordinates: Coordinates
-    magnitude: scipy.sparse.csc_array
     constant_magnitude: float
     summands: Array
 
@@ -80,21 +73,27 @@ class Qcqp(Shown):
     @classmethod
     def assemble(cls, terms: Sequence[Terms], layout: Layout, coordinates: Coordinates) -> Qcqp:
         """Sums terms into Q; every entry of a term goes straight to its place in the coordinates."""
-        parts = [coordinates.entries(batch) for batch in terms]
-        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        entries = Entries.join([coordinates.entries(batch) for batch in terms])
         border = _border_rows(coordinates)
-        Q, magnitude = sum_entries(gather_border(entries, border), coordinates.size)
-        sum_border_exactly(Q, border, entries)
         constants = np.concatenate([batch.constant for batch in terms])
         return cls(
-            Q=Q,
+            form=entries.sum_exactly(border),
             constant=math.fsum(constants.tolist()),
             layout=layout,
             coordinates=coordinates,
-            magnitude=magnitude,
             constant_magnitude=float(np.abs(constants).sum()),
-            summands=count_summands(border, entries),
+            summands=entries.count_summands(border),
         )
+
+    @property
+    def Q(self) -> scipy.sparse.csc_array:
+        """Cost matrix, Hermitian, (n, n), complex in 2D; in the unit of `graph.error`."""
+        return self.form.value
+
+    @property
+    def magnitude(self) -> scipy.sparse.csc_array:
+        """Sum of |Q_k| over the terms, (n, n): bounds the rounding errors in Q entry by entry."""
+        return self.form.magnitude
 
     @property
     def rank(self) -> int:
@@ -107,29 +106,43 @@ class Qcqp(Shown):
         return self.coordinates.size
 
     @cached_property
+    def groups(self) -> tuple[BlockGroup, ...]:
+        """All blocks with a constraint among the unknowns, by kind, rotations first."""
+        return tuple(group.among(self.coordinates.position) for group in self.layout.groups)
+
+    @property
     def blocks(self) -> Array:
         """First rows of the rotation blocks among the unknowns, (k,)."""
-        positions = self.coordinates.position[self.layout.blocks]
-        return positions[positions >= 0]
+        return self.groups[0].starts
+
+    @cached_property
+    def bounded(self) -> Array:
+        """Rows of all blocks with a constraint, (b,)."""
+        return rows_of(self.groups)
+
+    @cached_property
+    def free(self) -> Array:
+        """Rows of positions and vectors, (n - b,)."""
+        return np.setdiff1d(np.arange(self.size), self.bounded)
 
     @property
     def constraint_count(self) -> int:
         """How many constraints there are."""
-        return len(self.blocks) * self.rank * (self.rank + 1) // 2
+        return sum(len(group) * len(group.block.equations(group.count)) for group in self.groups)
 
     @cached_property
     def constraints(self) -> list[Constraint]:
-        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D."""
-        keys = {int(self.layout.rotation[n]): int(key) for n, key in enumerate(self.layout.keys)}
-        count = self.rank
+        """The orthogonality constraints: (d + 1) d / 2 for each rotation in 3D, one in 2D and for each direction."""
+        keys = [int(key) for key in self.layout.keys]
         found = []
-        for raw in self.layout.blocks[self.coordinates.position[self.layout.blocks] >= 0]:
-            first = self.coordinates.position[raw]
-            for i in range(count):
-                for j in range(i, count):
+        for group in self.groups:
+            equations = group.block.equations(group.count)
+            owners = self.layout.row_variable[self.coordinates.kept[group.starts]]
+            for first, owner in zip(group.starts.tolist(), owners.tolist(), strict=True):
+                for i, j, b in equations:
                     at = ([first + i, first + j], [first + j, first + i])
                     A = scipy.sparse.csc_array(([0.5, 0.5], at), shape=(self.size, self.size))
-                    found.append(Constraint(keys.get(int(raw)), A, float(i == j)))
+                    found.append(Constraint(keys[owner] if owner < len(keys) else None, A, b))
         return found
 
     def lift(self, values: gtsam.Values) -> Array:
@@ -137,7 +150,7 @@ class Qcqp(Shown):
         return self.coordinates.reduce(self.layout.lift(values))
 
     def unlift(self, Y: Array) -> gtsam.Values:
-        """Values of Y: rotations are projected to SO(d), the world frame is turned back to the identity."""
+        """Values of Y: rotations and directions are projected, the world frame is turned back to the identity."""
         return self.layout.unlift(self.coordinates.expand(Y))
 
     def cost(self, Y: Array) -> float:
@@ -150,11 +163,8 @@ class Qcqp(Shown):
         return float(lengths @ (self.magnitude @ lengths)) + self.constant_magnitude
 
     def violation(self, Y: Array) -> float:
-        """Largest entry of B B^H - I over the rotation blocks B of Y."""
-        blocks = Y[self.blocks[:, None] + np.arange(self.rank)]
-        if not len(blocks):
-            return 0.0
-        return float(np.abs(blocks @ blocks.conj().swapaxes(1, 2) - np.eye(self.rank)).max())
+        """Largest violation of a constraint: entry of B B^H - I over the blocks B of Y."""
+        return max((float(g.block.violation(Y[g.rows]).max()) for g in self.groups if len(g)), default=0.0)
 
 
 def _border_rows(coordinates: Coordinates) -> Array:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.components import label_components
+from gtsam_sdp.linalg.sums import exact_sum
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.values.layout import Layout
 
@@ -17,17 +17,14 @@ NONE = -1
 
 def translation_rows(layout: Layout) -> Array:
     """Whether a raw row belongs to a translation or vector, (raw,)."""
-    is_translation = np.ones(layout.size, dtype=bool)
-    if len(layout.blocks):
-        is_translation[layout.blocks[:, None] + np.arange(layout.space.rows)] = False
-    return is_translation
+    return layout.is_free
 
 
 def _links(terms: Sequence[Terms]) -> tuple[Array, Array]:
     """Pairs of raw rows that share a term: its first row with each other one."""
     ends: list[Array] = [np.zeros((0, 2), dtype=np.intp)]
     for batch in terms:
-        rows = np.concatenate([batch.rotations, batch.translations], axis=1)
+        rows = batch.first_rows
         ends.extend(rows[:, [0, column]] for column in range(1, rows.shape[1]))
     pairs = np.concatenate(ends)
     return pairs[:, 0], pairs[:, 1]
@@ -66,13 +63,11 @@ def components(layout: Layout, terms: Sequence[Terms], turned: Array, fixed: Arr
     Components without any rotation get -1: their translations are counted from the origin.
     """
     first, second = _links(terms)
-    owner = layout.row_variable
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
     world_links = np.concatenate([turned, fixed, *(_first_rows(b) for b in terms if b.offset is not None)]).astype(
         np.intp
     )
     first = np.concatenate([first, np.arange(layout.size), world_links])
-    second = np.concatenate([second, starts[owner], np.full(len(world_links), max(layout.world, 0))])
+    second = np.concatenate([second, layout.starts_of_rows, np.full(len(world_links), max(layout.world, 0))])
     label = label_components(layout.size, first, second)
     # the world frame first, if there is one
     blocks = np.append(layout.world, layout.blocks[:-1]) if layout.world >= 0 else layout.blocks
@@ -84,8 +79,20 @@ def components(layout: Layout, terms: Sequence[Terms], turned: Array, fixed: Arr
     return known[label], references
 
 
+def lone_directions(layout: Layout, terms: Sequence[Terms], component: Array) -> Array:
+    """The row of one direction in each part of the graph that no frame belongs to, which may be turned freely."""
+    own = layout.direction[layout.direction >= 0]
+    own = own[component[own] == NONE]
+    if not len(own):
+        return own
+    first, second = _links(terms)
+    first, second = np.append(first, np.arange(layout.size)), np.append(second, layout.starts_of_rows)
+    _, where = np.unique(label_components(layout.size, first, second)[own], return_index=True)
+    return own[where]
+
+
 def _first_rows(batch: Terms) -> Array:
-    rows = np.concatenate([batch.rotations, batch.translations], axis=1)
+    rows = batch.first_rows
     return rows[:, 0] if rows.shape[1] else np.zeros(0, dtype=np.intp)
 
 
@@ -96,12 +103,13 @@ def touched_rows(layout: Layout, terms: Sequence[Terms]) -> Array:
     for batch in terms:
         weights = np.abs(batch.matrix) if batch.distances is None else np.abs(batch.distances.square)
         active = weights.max(axis=2, initial=0.0) > 0
-        turning = batch.matrix.shape[1] - batch.combination.shape[-2]
-        for slot in range(batch.rotations.shape[1]):
-            used = active[:, slot * count : (slot + 1) * count].any(axis=1)
-            touched[batch.rotations[used, slot][:, None] + np.arange(count)] = True
+        whole = batch.whole_rows(count)
+        turning = whole.shape[1]
+        touched[whole[active[:, :turning]]] = True
         moved = ((active[:, turning:, None]) & (batch.combination != 0)).any(axis=1)
         touched[batch.translations[moved]] = True
+    for group in layout.groups:
+        touched[group.rows] = touched[group.rows].any(axis=1, keepdims=True)
     return touched
 
 
@@ -109,9 +117,7 @@ def _exact_row_sums(combination: Array) -> Array:
     """Sums of the last axis, zero only if they are: two numbers are rounded to zero only if they cancel."""
     if combination.shape[-1] <= 2:
         return combination.sum(axis=-1)
-    parts = [combination.real, combination.imag] if np.iscomplexobj(combination) else [combination]
-    totals = [np.apply_along_axis(lambda row: math.fsum(row.tolist()), -1, part) for part in parts]
-    return totals[0] if len(totals) == 1 else totals[0] + 1j * totals[1]
+    return np.apply_along_axis(exact_sum, -1, combination)
 
 
 def anchors(layout: Layout, terms: Sequence[Terms], fixed: Array) -> Array:

@@ -1,11 +1,41 @@
-"""Complex matrices and vectors as real ones of twice the size."""
+"""Complex numbers, matrices and vectors as real ones: nothing else has to know whether rows are complex."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy
 
 from gtsam_sdp.linalg.array import Array
+
+
+def reals_per_number(numbers: Any) -> int:
+    """Real numbers in each number of an array or a sparse matrix: 2 if they are complex, else 1."""
+    return 2 if np.issubdtype(numbers.dtype, np.complexfloating) else 1
+
+
+def real_parts(numbers: Array) -> list[Array]:
+    """Real and imaginary part of complex numbers; real ones as they are."""
+    return [numbers.real, numbers.imag][: reals_per_number(numbers)]
+
+
+def of_parts(parts: Sequence[Any] | Array) -> Any:
+    """Numbers of their real and imaginary part, or of the first alone."""
+    return parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]
+
+
+def real_entries(rows: Array) -> Array:
+    """Entries of rows as real numbers, (..., k) to (..., 2 k) if they are complex."""
+    return np.stack(real_parts(rows), axis=-1).reshape(*rows.shape[:-1], rows.shape[-1] * reals_per_number(rows))
+
+
+def by_entry(matrices: Array, dimension: int) -> Array:
+    """Matrices that act on rows of Y, as real matrices on the rows' entries: (..., a, b) to (..., d a, d b)."""
+    if reals_per_number(matrices) == 1:
+        return np.kron(matrices, np.eye(dimension))
+    return np.kron(matrices.real, np.eye(2)) + np.kron(matrices.imag, [[0.0, -1.0], [1.0, 0.0]])
 
 
 def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> scipy.sparse.csc_array:
@@ -26,7 +56,7 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
         row, column, size = position[row], position[column], len(rows)
         kept &= (row >= 0) & (column >= 0)
     row, column, data = row[kept], column[kept], data[kept]
-    if np.iscomplexobj(data):
+    if reals_per_number(data) == 2:
         off = np.flatnonzero(row < column)
         rows4 = [2 * row, 2 * row + 1, 2 * row[off], 2 * row[off] + 1]
         columns4 = [2 * column, 2 * column + 1, 2 * column[off] + 1, 2 * column[off]]
@@ -41,10 +71,8 @@ def real_upper(matrix: scipy.sparse.csc_array, rows: Array | None = None) -> sci
 
 
 def real_vectors(vectors: Array) -> Array:
-    """Complex (n, k) as real (2n, k), the way `real_upper` orders rows; real ones unchanged."""
-    if not np.iscomplexobj(vectors):
-        return vectors
-    return np.stack([vectors.real, vectors.imag], axis=1).reshape(-1, vectors.shape[1])
+    """Complex (n,) or (n, k) as real (2n,) or (2n, k), the way `real_upper` orders rows; real ones as they are."""
+    return np.stack(real_parts(vectors), axis=1).reshape(reals_per_number(vectors) * len(vectors), *vectors.shape[1:])
 
 
 def complex_vectors(vectors: Array) -> Array:

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import qdldl
 import scipy
 
 from gtsam_sdp import deadline
+from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
+from gtsam_sdp.proof.multipliers import Multipliers, certificate_matrix, closed_form_multipliers
 from gtsam_sdp.tolerances import NOISE_FLOOR
 
 _MAX_STEPS = 200
@@ -75,33 +75,25 @@ class Point:
         quadratic: the cost.
         Y: feasible, (n, p).
         QY: Q Y.
-        multipliers: in closed form, (k, rank, rank).
+        multipliers: in closed form, of each group of blocks.
     """
 
     quadratic: Quadratic
     Y: Array
     QY: Array
-    multipliers: Array
+    multipliers: Multipliers
 
     @classmethod
     def at(cls, quadratic: Quadratic, Y: Array) -> Point:
         """The point Y."""
         return cls(quadratic, Y, quadratic.qcqp.Q @ Y, closed_form_multipliers(quadratic.qcqp, Y))
 
-    @property
-    def rotations(self) -> Array:
-        """Rows of the rotations, (k, rank)."""
-        qcqp = self.quadratic.qcqp
-        return qcqp.blocks[:, None] + np.arange(qcqp.rank)
-
     def tangent(self, V: Array) -> Array:
-        """Projection to the tangent space; held rotations stay, (n, p)."""
-        at = self.rotations
-        Y, W = self.Y[at], V[at]
-        inner = W @ Y.conj().swapaxes(1, 2)
+        """Projection to the tangent space; held blocks stay, (n, p)."""
         V = V.copy()
-        V[at] = W - (inner + inner.conj().swapaxes(1, 2)) @ Y / 2
-        V[self.quadratic.held[:, None] + np.arange(self.quadratic.qcqp.rank)] = 0
+        for group in self.quadratic.qcqp.groups:
+            V[group.rows] = group.block.tangent(self.Y[group.rows], V[group.rows])
+        V[self.quadratic.held_rows] = 0
         return V
 
     @cached_property
@@ -123,28 +115,27 @@ class Point:
 
     def hessian(self, V: Array) -> Array:
         """Riemannian Hessian times a tangent vector, (n, p)."""
-        at = self.rotations
-        SV = self.quadratic.qcqp.Q @ V
-        SV[at] -= self.multipliers @ V[at]
+        qcqp = self.quadratic.qcqp
+        SV = qcqp.Q @ V
+        for group, multipliers in zip(qcqp.groups, self.multipliers, strict=True):
+            SV[group.rows] -= multipliers @ V[group.rows]
         return 2 * self.tangent(SV)
 
     def retract(self, V: Array) -> tuple[Array, float]:
-        """Y after a step, rotations projected, positions at the minimum, and the exact change of the cost."""
-        at = self.rotations
-        moved = self.Y + V
-        moved[at] = orthonormal(moved[at])
+        """Y after a step, blocks projected, positions at the minimum, and the exact change of the cost."""
+        moved = retracted(self.quadratic.qcqp, self.Y + V)
         moved = self.quadratic.settle(moved)
         difference = moved - self.Y
         change = 2 * inner_product(difference, self.QY)
         return moved, change + inner_product(difference, self.quadratic.qcqp.Q @ difference)
 
 
-def orthonormal(blocks: Array) -> Array:
-    """Polar factors of blocks of independent rows, (f, rank, p)."""
-    if blocks.shape[1] == 1:
-        return blocks / np.linalg.norm(blocks, axis=2, keepdims=True)
-    values, vectors = np.linalg.eigh(blocks @ blocks.swapaxes(1, 2))
-    return (vectors / np.sqrt(values)[:, None, :]) @ (vectors.swapaxes(1, 2) @ blocks)
+def retracted(qcqp: Qcqp, Y: Array) -> Array:
+    """Y with its blocks moved back to their constraints, (n, p)."""
+    moved = Y.copy()
+    for group in qcqp.groups:
+        moved[group.rows] = group.block.retract(moved[group.rows])
+    return moved
 
 
 def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = False, ends: float = np.inf) -> Descent:
@@ -214,7 +205,7 @@ def _newton_step(point: Point, gradient: Array, precondition: Preconditioner) ->
         products += 1
         curvature = inner_product(direction, image)
         if curvature <= 0:
-            x = x + direction * (_RADIUS / np.abs(direction[point.rotations]).max(initial=1e-300))
+            x = x + direction * (_RADIUS / np.abs(direction[point.quadratic.qcqp.bounded]).max(initial=1e-300))
             return x, products, np.inf
         length = squared / curvature
         x = x + length * direction
@@ -232,7 +223,7 @@ class Preconditioner:
 
     def __init__(self, quadratic: Quadratic) -> None:
         self._quadratic = quadratic
-        self._hessian: qdldl.Solver | None = None
+        self._hessian: Factorisation | None = None
         self._budget = _MAX_HESSIANS
 
     def __call__(self, point: Point, gradient: Array) -> Array:
@@ -253,8 +244,8 @@ class Preconditioner:
         upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))
         diagonal = np.abs(upper.diagonal())
         for damping in _DAMPING:
-            factor = factorise(add_to_diagonal(upper, damping * diagonal))
-            if factor is not None and (factor.factors()[1] > 0).all():
+            factor = Factorisation.of(add_to_diagonal(upper, damping * diagonal))
+            if factor is not None and factor.is_positive:
                 self._hessian = factor
                 return
 
@@ -267,7 +258,7 @@ class Preconditioner:
             left: by what factor the decrease that the last step promised is still larger than it may be.
         """
         is_worth_it = self.is_too_slow(point, products)
-        if self._hessian is None and self._quadratic.factor is not None and np.isfinite(left):
+        if self._hessian is None and self._quadratic.preconditioner is not None and np.isfinite(left):
             steps = np.log(left) / np.log(1 / _ACCURACY**2)
             is_worth_it |= products * steps > self._break_even
         if is_worth_it and self._can_change(point):
@@ -287,40 +278,37 @@ class Preconditioner:
     @cached_property
     def _break_even(self) -> int:
         """Iterations that take as long as factorising the Hessian, by flops."""
-        qcqp, factor = self._quadratic.qcqp, self._quadratic.factor
+        qcqp, factor = self._quadratic.qcqp, self._quadratic.preconditioner
         if factor is None:
             return _MAX_PRODUCTS
-        lengths = np.diff(factor.factors()[0].indptr).astype(float)
-        angles, width = (1, 2) if qcqp.rank == 1 else (3, 3)
-        freedoms = angles * len(qcqp.blocks) + width * len(self._quadratic.positions)
+        lengths = np.diff(factor.lower.indptr).astype(float)
+        space = qcqp.layout.space
+        turning = sum(group.block.freedoms(space) * len(group) for group in qcqp.groups)
+        freedoms = turning + space.dimension * len(self._quadratic.positions)
         flops = (lengths**2).sum() * (freedoms / len(lengths)) ** 3
         return max(int(flops / max(4 * lengths.sum() * qcqp.rank, 1.0)), _STALE)
 
 
-_CROSS = np.array(
-    [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]]
-)
-
-
 def tangent_basis(quadratic: Quadratic, Y: Array) -> scipy.sparse.csc_array:
-    """T, (n * rank, dof), for Y of `rank` columns: columns turn one free rotation block, or move one position row."""
+    """T, (n * rank, dof), for Y of `rank` columns: columns move one block that is not held, or one position row."""
     qcqp = quadratic.qcqp
     rank, size = qcqp.rank, qcqp.size
-    free = np.setdiff1d(qcqp.blocks, quadratic.held)
-    angles = 1 if rank == 1 else 3
-    at = free[:, None] + np.arange(rank)
-    turned = 1j * Y[at][:, None] if rank == 1 else np.einsum("kab,fbc->fkac", _CROSS, Y[at])
-    rows = np.broadcast_to((at[:, None, :, None] * rank + np.arange(rank)), turned.shape)
-    columns = np.broadcast_to(np.arange(len(free) * angles).reshape(-1, angles, 1, 1), turned.shape)
+    parts: list[tuple[Array, Array, Array]] = []
+    count = 0
+    for group in qcqp.groups:
+        own = group.select(~np.isin(group.starts, quadratic.held_rows))
+        moved = group.block.basis(Y[own.rows])  # (k, freedoms, r, rank)
+        rows = np.broadcast_to(own.rows[:, None, :, None] * rank + np.arange(rank), moved.shape)
+        columns = count + np.arange(len(own) * moved.shape[1]).reshape(*moved.shape[:2], 1, 1)
+        parts.append((moved.ravel(), rows.ravel(), np.broadcast_to(columns, moved.shape).ravel()))
+        count += len(own) * moved.shape[1]
     units = np.array([1.0, 1.0j]) if rank == 1 else np.ones(3)
     moving = quadratic.positions
     move_rows = np.repeat(moving, 2) if rank == 1 else (moving[:, None] * 3 + np.arange(3)).ravel()
-    move_columns = len(free) * angles + np.arange(len(move_rows))
-    values = np.concatenate([turned.ravel(), np.tile(units, len(moving))])
-    rows = np.concatenate([rows.ravel(), move_rows])
-    columns = np.concatenate([columns.ravel(), move_columns])
+    parts.append((np.tile(units, len(moving)), move_rows, count + np.arange(len(move_rows))))
+    values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
     keep = values != 0
-    shape = (size * rank, len(free) * angles + len(move_rows))
+    shape = (size * rank, count + len(move_rows))
     return scipy.sparse.coo_array((values[keep], (rows[keep], columns[keep])), shape=shape).tocsc()
 
 

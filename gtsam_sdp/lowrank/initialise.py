@@ -14,17 +14,18 @@ from gtsam_sdp.lowrank.quadratic import Quadratic
 def chordal_initialisation(quadratic: Quadratic) -> Array:
     """A feasible Y near the optimum of a problem whose terms do not depend on an estimate (Frobenius factors).
 
-    Holds one rotation of each component at the identity, minimises over all other rows, projects the rotations to
-    SO(d), and minimises over the positions once more.
+    Holds one rotation of each component at the identity, minimises over all other rows, projects rotations and
+    directions, and minimises over the positions once more.
 
     Returns:
         Y, (n, rank).
     """
     qcqp = quadratic.qcqp
-    count = qcqp.rank
-    Y = np.zeros((qcqp.size, count), dtype=qcqp.layout.space.dtype)
-    Y[quadratic.held[:, None] + np.arange(count)] = np.eye(count)
+    space = qcqp.layout.space
+    Y = np.zeros((qcqp.size, qcqp.rank), dtype=space.dtype)
+    for group in quadratic.held:
+        Y[group.rows] = np.eye(qcqp.rank)[: group.count]
     Y = quadratic.minimise(Y)
-    blocks = qcqp.blocks[:, None] + np.arange(count)
-    Y[blocks] = qcqp.layout.space.nearest_rotations(Y[blocks])
+    for group in qcqp.groups:
+        Y[group.rows] = group.block.nearest(Y[group.rows], space)
     return quadratic.settle(Y)

@@ -16,10 +16,10 @@ import numpy as np
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
-from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
+from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
-from gtsam_sdp.lowrank.descent import descend, orthonormal
+from gtsam_sdp.lowrank.descent import descend, retracted
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
@@ -89,53 +89,45 @@ def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, ends: float = np.
 
 def rounded(qcqp: Qcqp, Y: Array) -> Array:
     """The feasible Y of d columns nearest to the leading directions of Y, (n, rank)."""
-    blocks = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    if not len(blocks):
+    if not len(qcqp.bounded):
         _, vectors = np.linalg.eigh(Y.conj().T @ Y)
         return Y @ vectors[:, ::-1][:, : qcqp.rank]
-    turning = Y[blocks].reshape(-1, Y.shape[1])
-    _, _, right = np.linalg.svd(turning, full_matrices=False)
+    _, _, right = np.linalg.svd(Y[qcqp.bounded], full_matrices=len(qcqp.bounded) < qcqp.rank)
     Z = Y @ right[: qcqp.rank].conj().T
-    if qcqp.rank == 3 and (np.linalg.det(Z[blocks]) < 0).mean() > 0.5:
+    frames = Z[qcqp.groups[0].rows]
+    if qcqp.rank == 3 and len(frames) and (np.linalg.det(frames) < 0).mean() > 0.5:
         Z = Z * np.array([1.0, 1.0, -1.0])
-    Z[blocks] = qcqp.layout.space.nearest_rotations(Z[blocks])
+    for group in qcqp.groups:
+        Z[group.rows] = group.block.nearest(Z[group.rows], qcqp.layout.space)
     return Z
 
 
 def negative_curvature(qcqp: Qcqp, Y: Array, seed: int = 0) -> Array | None:
     """A direction v, (n,), with v^H S v < 0, near the most negative one; None if S is positive semidefinite enough.
 
-    S is shifted on the rotations' rows until its LDL^T has positive pivots; the inverse amplifies what is negative.
+    S is shifted on the rows of blocks until its LDL^T has positive pivots; the inverse amplifies what is negative.
     """
     S = certificate_matrix(qcqp, closed_form_multipliers(qcqp, Y))
     turning = np.zeros(qcqp.size)
-    turning[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
+    turning[qcqp.bounded] = 1.0
     weights = np.asarray(qcqp.magnitude.sum(axis=1)).ravel()[turning > 0]
-    weights = weights[weights > 0]  # of a direction's frame only one row has any
+    weights = weights[weights > 0]  # a frame that nothing turns has none
     if not len(weights):
         return None
-    shift = _NEGATIVE * float(np.median(weights))
     upper = real_upper(S)
     wide = np.repeat(turning, 2) if qcqp.rank == 1 else turning
     tiny = 1e-14 * np.abs(upper.diagonal())
-    factor = None
-    shifted = False
-    while factor is None:
-        trial = factorise(add_to_diagonal(upper, shift * wide + tiny))
-        if trial is not None and (trial.factors()[1] > 0).all():
-            factor = trial
-        else:
-            shift, shifted = 4 * shift, True
+    shift = smallest = _NEGATIVE * float(np.median(weights))
+    while (factor := Factorisation.of(add_to_diagonal(upper, shift * wide + tiny))) is None or not factor.is_positive:
+        shift *= 4
         if shift > _LARGEST_SHIFT * float(weights.max()):  # negative on positions: the cost has no minimum
             return None
-    if not shifted:
+    if shift == smallest:
         return None
     rng = np.random.default_rng(seed)
     v = (rng.normal(size=(qcqp.size, 1)) * turning[:, None]).astype(Y.dtype)
     for _ in range(_INVERSE_ITERATIONS):
-        solved = np.ascontiguousarray(real_vectors(v * turning[:, None])[:, 0])
-        x = factor.solve(solved)[:, None]
-        v = complex_vectors(x) if qcqp.rank == 1 else x
+        v = factor.solve(v * turning[:, None])
         v = v / np.linalg.norm(v * turning[:, None])
     return v[:, 0] if inner_product(v, S @ v) < 0 else None
 
@@ -144,12 +136,11 @@ def _escape(qcqp: Qcqp, Y: Array, direction: Array) -> Array | None:
     """Y with one more column, moved along a direction of negative curvature until the cost is lower."""
     wide = np.column_stack([Y, np.zeros(len(Y), dtype=Y.dtype)])
     cost = qcqp.cost(Y)
-    blocks = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    largest = float(np.abs(direction[blocks]).max())
+    largest = float(np.abs(direction[qcqp.bounded]).max())
     for length in 0.5 ** np.arange(20):
         moved = wide.copy()
         moved[:, -1] = direction * (length / largest)
-        moved[blocks] = orthonormal(moved[blocks])
+        moved = retracted(qcqp, moved)
         if qcqp.cost(moved) < cost:
             return moved
     return None

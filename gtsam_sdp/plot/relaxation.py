@@ -11,7 +11,6 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, GREY, ORANGE, make_axes, variable_name
 
 if TYPE_CHECKING:
-    import qdldl
     import scipy.sparse as sp
 
     from gtsam_sdp.lift.qcqp import Qcqp
@@ -97,28 +96,21 @@ def smallest_eigenvalues(S: sp.csc_array, count: int) -> Array:
     """The smallest eigenvalues of a sparse Hermitian matrix, increasing, (count,)."""
     from scipy.sparse import linalg
 
-    from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
-    from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+    from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
+    from gtsam_sdp.linalg.real import real_upper
 
     size = len(S.indptr) - 1
     if size <= max(_DENSE, 2 * count):
         return np.linalg.eigvalsh(S.toarray())[:count]
     upper = real_upper(S)
-    is_complex = np.iscomplexobj(S.data)
+    width = 2 if np.iscomplexobj(S.data) else 1
     shift = _SHIFT * float(np.abs(S.diagonal()).max())
-    ones = np.ones(len(upper.indptr) - 1)
-    while (factor := factorise(add_to_diagonal(upper, shift * ones))) is None or _below(factor, is_complex) > count:
+    while (factor := Factorisation.of(add_to_diagonal(upper, shift))) is None or factor.negative // width > count:
         shift *= 10
-    below = _below(factor, is_complex)
-    inverse_times = factor.solve
-
-    def solve(right: Array) -> Array:
-        solved = inverse_times(real_vectors(right.reshape(-1, 1))[:, 0].copy())[:, None]
-        return complex_vectors(solved)[:, 0] if is_complex else solved[:, 0]
-
+    below = factor.negative // width
     eigsh: Any = linalg.eigsh
     operator: Any = linalg.LinearOperator
-    inverse = operator((size, size), matvec=solve, dtype=S.dtype)
+    inverse = operator((size, size), matvec=factor.solve, dtype=S.dtype)
     start = np.random.default_rng(0).normal(size=size).astype(S.dtype)
     found = [  # on either side of -shift, as 1 / (eigenvalue + shift) has that sign
         eigsh(S, k=k, sigma=-shift, OPinv=inverse, which=which, v0=start, tol=1e-9, ncv=min(4 * count + 20, size),
@@ -126,11 +118,6 @@ def smallest_eigenvalues(S: sp.csc_array, count: int) -> Array:
         for k, which in ((below, "SA"), (count - below, "LA")) if k
     ]  # fmt: skip
     return np.sort(np.real(np.concatenate(found)))
-
-
-def _below(factor: qdldl.Solver, is_complex: bool) -> int:
-    """Number of negative eigenvalues of the matrix that was factorised: of negative pivots (Sylvester)."""
-    return int((factor.factors()[1] < 0).sum()) // (2 if is_complex else 1)
 
 
 def plot_eigenvalue_ratios(solution: SdpSolution, ax: Any = None) -> Any:

@@ -11,7 +11,7 @@ from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes
 from gtsam_sdp.results.notes import percent
 
 if TYPE_CHECKING:
-    from gtsam_sdp.search.ladder import Solution
+    from gtsam_sdp.results.solution import Solution
 
 _TIP_UP, _TIP_DOWN = 6, 7
 """Markers of matplotlib whose tips are at the point: where cost and bound meet both can be seen."""

@@ -11,11 +11,11 @@ import numpy as np
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes
 from gtsam_sdp.results.notes import percent
-from gtsam_sdp.values.layout import vector_at
+from gtsam_sdp.values.vector import Vector
 
 if TYPE_CHECKING:
     from gtsam_sdp.results.certificate import Certificate
-    from gtsam_sdp.search.ladder import Solution
+    from gtsam_sdp.results.solution import Solution
 
 Share = Literal["cost", "gap"]
 
@@ -162,7 +162,7 @@ def _vector(values: gtsam.Values, key: int) -> Array | None:
     if chr(key >> 56) in "vV":
         return None
     try:
-        return vector_at(values, key)
+        return Vector().at(values, key)
     except RuntimeError:
         return None
 

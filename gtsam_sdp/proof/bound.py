@@ -19,13 +19,13 @@ import scipy
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
-from gtsam_sdp.linalg.real import complex_vectors, real_upper, real_vectors
+from gtsam_sdp.linalg.real import real_upper, reals_per_number
 from gtsam_sdp.linalg.sums import exact_sum
-from gtsam_sdp.proof.multipliers import closed_form_multipliers
+from gtsam_sdp.proof.multipliers import Multipliers, closed_form_multipliers
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
 from gtsam_sdp.proof.slack import PairTerms, Slack
-from gtsam_sdp.tolerances import UNIT_ROUNDOFF
 
 _EXTENDED_SHARE = float(np.finfo(np.longdouble).eps / np.finfo(float).eps)
 """Roundoff of extended precision relative to double: 2^-11 on x86, 1 where there is no such type."""
@@ -38,7 +38,7 @@ _SHIFT_GROWTH = 30.0
 _SHIFT_PRECISION = 1.3
 _BACKING_OFF = 4.0
 _UNUSED = 1e-9
-"""Share of the largest row sum below which a rotation's row counts as unused: two rows of a direction are."""
+"""Share of the largest row sum below which a row of a block counts as unused, as those of a world frame may be."""
 
 _LOST_SHARE = 1e-6
 """Share of the bound above which what rounding and the gradient take is worth more attempts."""
@@ -50,7 +50,7 @@ class VerifiedBound:
 
     Attributes:
         value: the bound, rounding errors included; -inf if none was proven.
-        shift: what was added to the diagonal of S on rotation rows to prove it (in the unit of the cost).
+        shift: what was added to the diagonal of S on rows of blocks to prove it (in the unit of the cost).
         decrease: how much below <Q, Y Y^H> + constant a Newton step from Y would go, by the small complement.
         rounding: what the bound gives away to rounding errors.
         attempts: number of shifts tried.
@@ -96,11 +96,12 @@ class _Bordered:
         border, inner = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
         # entry (i, j) sums at most min(s_i, s_j) terms, each of whose coefficients is known to a few roundoffs
         errors = (slack.roundoffs + slack.summands) * UNIT_ROUNDOFF
-        return cls(slack, errors, inner, border, place[border], real_upper(slack.S, inner))
+        return cls(slack, errors, inner, border, place[border], real_upper(slack.form.value, inner))
 
     @property
-    def is_complex(self) -> bool:
-        return np.iscomplexobj(self.slack.S.data)
+    def parts(self) -> int:
+        """Rows of the real matrix for each row of S."""
+        return reals_per_number(self.slack.form.value)
 
     @property
     def bounded(self) -> Array:
@@ -109,7 +110,7 @@ class _Bordered:
 
     def real(self, numbers: Array) -> Array:
         """Numbers for the inner rows, as numbers for the rows of the real matrix."""
-        return np.repeat(numbers[self.inner], 2) if self.is_complex else numbers[self.inner]
+        return np.repeat(numbers[self.inner], self.parts)
 
     def shifted(self, shift: float) -> scipy.sparse.csc_array:
         """The inner part with `shift` added on bounded rows."""
@@ -118,12 +119,12 @@ class _Bordered:
     def uncertainty(self, x: Array) -> Array:
         """|E| x for the errors E of the inner part; a complex error of size e is at most sqrt(2) e in a real row."""
         wide = np.zeros(len(self.errors))
-        wide[self.inner] = np.maximum(x[0::2], x[1::2]) * math.sqrt(2) if self.is_complex else x
-        return self.real(self.errors * (self.slack.magnitude @ wide))
+        wide[self.inner] = x.reshape(-1, self.parts).max(axis=1) * math.sqrt(self.parts)
+        return self.real(self.errors * (self.slack.form.magnitude @ wide))
 
 
 def verify_bound(
-    qcqp: Qcqp, multipliers: Array, Y: Array, *, quick: bool = False, pairs: PairTerms | None = None
+    qcqp: Qcqp, multipliers: Multipliers, Y: Array, *, quick: bool = False, pairs: PairTerms | None = None
 ) -> VerifiedBound:
     """A proven lower bound of the cost over the feasible set, from multipliers and a nearly optimal Y.
 
@@ -131,7 +132,7 @@ def verify_bound(
 
     Args:
         qcqp: the problem, in centred coordinates.
-        multipliers: Hermitian, (k, rank, rank).
+        multipliers: Hermitian, (k, r, r) for each group of blocks.
         Y: where the multipliers were taken, (n, rank).
         pairs: multipliers of pairs of rotations.
         quick: give up (value -inf) where S needs a shift, which takes several factorisations to find.
@@ -156,19 +157,17 @@ def prove_bound(slack: Slack, Y: Array, *, quick: bool = False) -> VerifiedBound
     total = math.fsum(slack.norms[bordered.inner].tolist())
 
     def attempt(shift: float) -> VerifiedBound | None:
-        if not len(bordered.inner):
-            proof = PositiveDefinite(np.zeros(0), None)
-        else:
-            proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
+        proof = prove_positive_definite(bordered.shifted(shift), bordered.uncertainty)
         if proof is None:
             return None
         gain, error = _schur_complement(bordered, proof, Y, shift)
         rounding = error + slack.base_error
         value = slack.base + gain - shift * total * (1 + 4 * UNIT_ROUNDOFF) - rounding
-        return VerifiedBound(value - 4 * UNIT_ROUNDOFF * abs(slack.base), shift, max(-gain, 0.0), rounding, 1)
+        value -= 4 * UNIT_ROUNDOFF * (abs(slack.base) + abs(gain))
+        return VerifiedBound(value, shift, max(-gain, 0.0), rounding, 1)
 
     turning = np.flatnonzero(slack.norms > 0)
-    sums = (slack.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
+    sums = (slack.form.magnitude @ np.ones(len(slack.norms)))[turning]  # rotation factors alone have no diagonal in Q
     sums = sums[sums > _UNUSED * sums.max(initial=0.0)]
     # without inner rotations a shift changes nothing
     scale = float(np.median(sums)) if sums.size and total > 0 else 0.0
@@ -225,23 +224,23 @@ def _schur_complement(bordered: _Bordered, proof: PositiveDefinite, Y: Array, sh
     the whole border, else zero, improved by up to three solves.
     """
     slack = bordered.slack
-    S, magnitude, references = slack.S, slack.magnitude, slack.references
+    S, magnitude, references = slack.form.value, slack.form.magnitude, slack.references
     if not len(references):
         return 0.0, 0.0
     inner, border = bordered.inner, bordered.border
     V = _relative_to_border(bordered, Y)
     shifts = np.zeros(len(Y))
     shifts[inner] = shift * bordered.bounded[inner]
-    margin = proof.slack if not np.iscomplexobj(Y) else np.minimum(proof.slack[0::2], proof.slack[1::2])
+    margin = proof.slack.reshape(-1, bordered.parts).min(axis=1)
     enough = _NEGLIGIBLE_REMAINDER * float(np.sum(np.abs(V) * (magnitude @ np.abs(V))))
     for _ in range(_MAX_CORRECTIONS):
         residual = (S @ V + shifts[:, None] * V)[inner]
         if (np.abs(residual).max(axis=1, initial=0.0) ** 2 / margin).sum() <= enough:
             break
-        V[inner] -= _solve(proof, residual)
+        V[inner] -= proof.factor.solve(residual)
     residual = _accurate_product(S, V) + shifts[:, None] * V
     residual[border] = _exact_rows(S, border, V)
-    lengths = np.diff(S.indptr) * (4 if np.iscomplexobj(V) else 1) * _EXTENDED_SHARE
+    lengths = np.diff(S.indptr) * bordered.parts**2 * _EXTENDED_SHARE
     errors = bordered.errors + (lengths + 2) * UNIT_ROUNDOFF
     reach = (magnitude @ np.abs(V) + shifts[:, None] * np.abs(V)) * errors[:, None]
     # rows of references: exact sums of entries that are as good as the other row they belong to
@@ -313,7 +312,7 @@ def _least_of_borders(
 
 def _least_of_rotations(G: Array) -> tuple[float, float]:
     """The least value of Re <G, E> over rotations E, and its rounding error; complex numbers in the plane."""
-    if np.iscomplexobj(G):
+    if reals_per_number(G) == 2:
         return -float(np.abs(G).sum()), 8 * UNIT_ROUNDOFF * float(np.abs(G).sum())
     left, values, right = np.linalg.svd(-G)
     error = 64 * UNIT_ROUNDOFF * float(values[0])
@@ -323,7 +322,7 @@ def _least_of_rotations(G: Array) -> tuple[float, float]:
 
 def _accurate_product(S: scipy.sparse.csc_array, V: Array) -> Array:
     """S V in extended precision where the machine has it."""
-    wide = np.clongdouble if np.iscomplexobj(V) else np.longdouble
+    wide = np.result_type(V, np.longdouble)
     return (S.astype(wide) @ V.astype(wide)).astype(V.dtype)
 
 
@@ -335,8 +334,3 @@ def _exact_rows(S: scipy.sparse.csc_array, rows: Array, V: Array) -> Array:
         products = S.data[at].conj()[:, None] * V[S.indices[at]]
         result[place] = [exact_sum(column) for column in products.T]
     return result
-
-
-def _solve(proof: PositiveDefinite, right: Array) -> Array:
-    solved = proof.solve(real_vectors(right))
-    return complex_vectors(solved) if np.iscomplexobj(right) else solved

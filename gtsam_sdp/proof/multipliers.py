@@ -1,7 +1,8 @@
-"""Multipliers of the orthogonality constraints, and the matrix that they leave."""
+"""Multipliers of the constraints of blocks, and the matrix that they leave."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,38 +10,43 @@ import scipy
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 
 
 @dataclass(frozen=True)
 class PairTerms:
-    """Multipliers of the convex hull of SO(3) for pairs of rotations: <matrix, Y Y^T> + trace >= 0 on the feasible set.
+    """Multipliers of the convex hull of SO(3) for pairs of rotations: <form, Y Y^T> + trace >= 0 on the feasible set.
 
     Attributes:
-        matrix: sum of the K*(W), half of each in its two mirrored places, (n, n).
-        magnitude: sizes of the numbers that its entries were summed from, (n, n).
+        form: sum of the K*(W), half of each in its two mirrored places, sparse, (n, n).
         trace: sum of the traces of the W.
     """
 
-    matrix: scipy.sparse.csc_array
-    magnitude: scipy.sparse.csc_array
+    form: Bounded
     trace: float
 
 
-def certificate_matrix(qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> scipy.sparse.csc_array:
-    """S = Q - blkdiag(Lambda), less what pairs of rotations contribute, (n, n)."""
-    S = qcqp.Q - _block_diagonal(qcqp, multipliers)
-    return (S if pairs is None else S - pairs.matrix).tocsc()
+Multipliers = Sequence[Array]
+"""Hermitian blocks Lambda, (k, r, r) for each group of blocks of a kind, in the order of `Qcqp.groups`."""
 
 
-def _block_diagonal(qcqp: Qcqp, blocks: Array) -> scipy.sparse.csc_array:
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    rows = np.repeat(at, qcqp.rank, axis=1).ravel()
-    columns = np.tile(at, (1, qcqp.rank)).ravel()
-    return scipy.sparse.coo_array((blocks.ravel(), (rows, columns)), shape=qcqp.Q.shape).tocsc()
+def certificate_matrix(qcqp: Qcqp, multipliers: Multipliers) -> scipy.sparse.csc_array:
+    """S = Q - blkdiag(Lambda), (n, n)."""
+    return (qcqp.Q - block_diagonal(qcqp, multipliers)).tocsc()
 
 
-def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> Array:
-    """Multipliers Lambda_i = herm((Q Y)_i Y_i^H) of the rotation blocks, (k, rank, rank)."""
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    products = (qcqp.Q @ Y)[at] @ Y[at].conj().swapaxes(1, 2)
-    return (products + products.conj().swapaxes(1, 2)) / 2
+def block_diagonal(qcqp: Qcqp, multipliers: Multipliers) -> scipy.sparse.csc_array:
+    """blkdiag(Lambda), (n, n)."""
+    rows, columns, values = [], [], []
+    for group, blocks in zip(qcqp.groups, multipliers, strict=True):
+        rows.append(np.repeat(group.rows, group.count, axis=1).ravel())
+        columns.append(np.tile(group.rows, (1, group.count)).ravel())
+        values.append(blocks.ravel())
+    at = (np.concatenate(rows), np.concatenate(columns))
+    return scipy.sparse.coo_array((np.concatenate(values), at), shape=qcqp.Q.shape).tocsc()
+
+
+def closed_form_multipliers(qcqp: Qcqp, Y: Array) -> tuple[Array, ...]:
+    """Multipliers of each group of blocks: Lambda_i = herm((Q Y)_i Y_i^H) for rotations and directions, (k, r, r)."""
+    QY = qcqp.Q @ Y
+    return tuple(group.block.multipliers(Y[group.rows], QY[group.rows]) for group in qcqp.groups)

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import qdldl
 import scipy
 
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.factorisation import add_to_diagonal, factorise
-from gtsam_sdp.tolerances import FACTORISATION_EXTRA, UNIT_ROUNDOFF
+from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF
+from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
+from gtsam_sdp.tolerances import FACTORISATION_EXTRA
 
 _SAFETY = 2.0
 _GUESSES = (2.0**-38, 2.0**-44)
@@ -31,17 +31,11 @@ class PositiveDefinite:
 
     Attributes:
         slack: positive numbers, (n,).
-        factor: the factorisation of A - diag(c), to solve with; None for a matrix without rows.
+        factor: the factorisation of A - diag(c), to solve with.
     """
 
     slack: Array
-    factor: qdldl.Solver | None
-
-    def solve(self, right: Array) -> Array:
-        """Approximate solution of A x = b, (n, k)."""
-        if self.factor is None:
-            return right
-        return np.column_stack([self.factor.solve(np.ascontiguousarray(b)) for b in right.T])
+    factor: Factorisation
 
 
 RowSums = Callable[[Array], Array]
@@ -61,7 +55,7 @@ def prove_positive_definite(
         The proof, or None if there is none: A may be indefinite, or too close to it.
     """
     diagonal = upper.diagonal()
-    if len(diagonal) == 0 or not np.isfinite(upper.data).all() or not (diagonal > 0).all():
+    if not np.isfinite(upper.data).all() or not (diagonal > 0).all():
         return None
     scale = 1 / np.sqrt(diagonal)
     fixed = np.zeros(len(diagonal)) if uncertainty is None else uncertainty(scale) / scale
@@ -80,15 +74,12 @@ def _try(
     upper: scipy.sparse.csc_array, diagonal: Array, subtracted: Array, fixed: Array, scale: Array
 ) -> PositiveDefinite | None:
     """Factorises A - diag(subtracted); the slack of the result may still be negative."""
-    factor = factorise(add_to_diagonal(upper, -subtracted))
-    if factor is None:
+    factor = Factorisation.of(add_to_diagonal(upper, -subtracted))
+    if factor is None or not factor.is_positive:
         return None
-    lower, pivots, order = factor.factors()
-    if not (np.isfinite(pivots).all() and (pivots > 0).all()):
-        return None
-    np.abs(lower.data, out=lower.data)
+    lower, order = abs(factor.lower), factor.order
     x = scale[order]
-    reach = pivots * (x + lower.T @ x)
+    reach = factor.pivots * (x + lower.T @ x)
     # entry (i, j) sums at most min(k_i, k_j) products: row i of |F| is at most gamma_(k_i) times that of the product
     roundoffs = (np.bincount(lower.indices, minlength=len(x)) + FACTORISATION_EXTRA) * UNIT_ROUNDOFF
     rounding = np.empty_like(x)

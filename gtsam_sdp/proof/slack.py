@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.proof.multipliers import PairTerms, _block_diagonal, certificate_matrix
-from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.linalg.bounded import Bounded, rounding_error
+from gtsam_sdp.proof.multipliers import Multipliers, PairTerms, block_diagonal
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class Slack:
     """A matrix S with cost(Y) = <S, Y Y^H> + base on the feasible set, and what a proof has to know about it.
 
     Attributes:
-        S: Hermitian, (n, n).
-        magnitude: sizes of the numbers that its entries were summed from, (n, n).
+        form: S, Hermitian, sparse, (n, n).
         summands: largest number of summands in an entry of each row, the border's own entries aside, (n,).
         norms: what a unit on the diagonal of a row costs if it is there on all rows with such a cost; 0 on rows that
             are not bounded, (n,).
@@ -33,8 +32,7 @@ class Slack:
             (c, 2), -1 for none; None: nothing.
     """
 
-    S: scipy.sparse.csc_array
-    magnitude: scipy.sparse.csc_array
+    form: Bounded
     summands: Array
     norms: Array
     references: Array
@@ -45,25 +43,26 @@ class Slack:
     border: Array | None = None
 
     @classmethod
-    def build(cls, qcqp: Qcqp, multipliers: Array, pairs: PairTerms | None = None) -> Slack:
-        """S of multipliers of the rotations of a Gram lift, (k, rank, rank), and of pairs of rotations."""
-        magnitude = qcqp.magnitude + abs(_block_diagonal(qcqp, multipliers))
-        magnitude = magnitude if pairs is None else magnitude + pairs.magnitude
-        loss = 0.0 if pairs is None else pairs.trace
-        traces = np.trace(multipliers, axis1=1, axis2=2).real
-        diagonals = np.abs(np.einsum("kii->ki", multipliers))
+    def build(cls, qcqp: Qcqp, multipliers: Multipliers, pairs: PairTerms | None = None) -> Slack:
+        """S of multipliers of the blocks of a Gram lift, and of pairs of rotations."""
+        form, loss = qcqp.form - block_diagonal(qcqp, multipliers), 0.0
+        if pairs is not None:
+            form, loss = form - pairs.form, pairs.trace
+        groups = list(zip(qcqp.groups, multipliers, strict=True))
+        worth = [w for group, own in groups for w in group.block.worth(own).tolist()]
+        diagonals = sum(float(np.abs(np.einsum("kii->ki", own)).sum()) for own in multipliers)
         norms = np.zeros(qcqp.size)
-        norms[(qcqp.blocks[:, None] + np.arange(qcqp.rank)).ravel()] = 1.0
+        for group in qcqp.groups:
+            norms[group.rows] = group.block.norm
         border = qcqp.coordinates.border
         return cls(
-            S=certificate_matrix(qcqp, multipliers, pairs),
-            magnitude=magnitude.tocsc(),
+            form=form,
             summands=qcqp.summands + 2,
             norms=norms,
             references=qcqp.coordinates.position[qcqp.coordinates.references],
             component=qcqp.coordinates.component[qcqp.coordinates.kept],
             border=np.where(border >= 0, qcqp.coordinates.position[border], -1),
-            base=math.fsum([qcqp.constant, -loss, *traces.tolist()]),
-            base_error=8 * UNIT_ROUNDOFF * (diagonals.sum() + abs(qcqp.constant) + loss)
-            + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * qcqp.constant_magnitude,
+            base=math.fsum([qcqp.constant, -loss, *worth]),
+            base_error=rounding_error(8, diagonals + abs(qcqp.constant) + loss)
+            + rounding_error(COEFFICIENT_ROUNDOFFS, qcqp.constant_magnitude),
         )

@@ -46,20 +46,18 @@ def check_finite_values(layout: Layout, estimate: Array) -> None:
 
 
 def on_manifold(layout: Layout, estimate: Array) -> Array:
-    """The estimate with rotations put back on SO(d); refuses what is no rotation."""
-    if not len(layout.blocks):
-        return estimate
-    at = layout.blocks[:, None] + np.arange(layout.space.rows)
-    rotations, off = layout.space.refine_rotations(estimate[at])
-    bad = np.flatnonzero(off > MANIFOLD_TOLERANCE)
-    if len(bad):
-        keys = layout.keys[layout.row_variable[layout.blocks[bad]]].tolist()
-        raise InvalidGraphError(
-            f"The values of {some_keys(keys)} hold matrices that are no rotations "
-            f"(off SO({layout.space.dimension}) by {off.max():.1e}). Normalise them (gtsam.Rot3.normalized), "
-            "then optimise and certify."
-        )
-    estimate[at] = rotations
+    """The estimate with rotations put back on SO(d), and unit vectors on the sphere; refuses what is neither."""
+    for group in layout.groups:
+        refined, off = group.block.refine(estimate[group.rows], layout.space)
+        bad = np.flatnonzero(off > MANIFOLD_TOLERANCE)
+        if len(bad):
+            keys = layout.keys[layout.row_variable[group.starts[bad]]].tolist()
+            where = f"off SO({layout.space.dimension})" if group.block.is_frame else "off length 1"
+            raise InvalidGraphError(
+                f"The values of {some_keys(keys)} hold {group.block.lapse} ({where} by {off.max():.1e}). Normalise "
+                "them (gtsam.Rot3.normalized), then optimise and certify."
+            )
+        estimate[group.rows] = refined
     return estimate
 
 

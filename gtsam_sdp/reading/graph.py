@@ -31,7 +31,6 @@ from gtsam_sdp.reading.checks import (
 from gtsam_sdp.reading.noise import HARD, NoiseModels, judge_noise
 from gtsam_sdp.reading.table import FactorTable
 from gtsam_sdp.reading.values import (
-    OTHER,
     Variables,
     check_kinds,
     check_lengths,
@@ -40,7 +39,8 @@ from gtsam_sdp.reading.values import (
     unsupported_type,
 )
 from gtsam_sdp.terms.user import Term
-from gtsam_sdp.values.layout import KINDS, Layout, vector_at
+from gtsam_sdp.values.kinds import by_kind
+from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 OnUnsupported = Literal["raise", "drop"]
@@ -262,7 +262,7 @@ def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, var
             continue
         numbers = variables.numbers(np.array(table.keys(position), dtype=np.uint64))
         kinds = tuple(variables.kinds[n] for n in numbers)
-        if not isinstance(factor, gtsam.NoiseModelFactor) or "Unit3" in kinds:
+        if not isinstance(factor, gtsam.NoiseModelFactor) or not all(kind.can_be_probed for kind in kinds):
             result.offenders.append(_offender(table, position, NO_TERM))
             continue
         verdict = judge_noise(factor.noiseModel())
@@ -274,7 +274,7 @@ def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, var
         by_signature.setdefault(Signature(kinds, lengths, factor.noiseModel().dim()), []).append(position)
     if by_signature:
         space = Space(variables.dimension)
-        scale = _scale(values, variables, space)
+        scale = _scale(values, variables)
         for signature, positions in by_signature.items():
             fit = fit_factors([table.factors[p] for p in positions], signature, space, scale)
             for place in np.flatnonzero(~fit.fits).tolist():
@@ -312,15 +312,15 @@ def _fitted_groups(
     return groups
 
 
-def _scale(values: gtsam.Values, variables: Variables, space: Space) -> float:
+def _scale(values: gtsam.Values, variables: Variables) -> float:
     """Size of the positions in the values, 1 at least [m]."""
-    sizes = [1.0]
-    for key, kind in zip(variables.keys.tolist(), variables.kinds, strict=True):
-        if kind != OTHER and KINDS[kind].translates:
-            at = {"Pose2": values.atPose2, "Pose3": values.atPose3}.get(kind)
-            position = vector_at(values, key) if at is None else at(key).translation()
-            sizes.append(float(np.abs(position).max(initial=0.0)))
-    return max(size for size in sizes if np.isfinite(size))
+    largest = 1.0
+    for kind, own in by_kind(variables.kinds).items():
+        if kind.translates:
+            positions = [kind.positions(numbers) for numbers in kind.read(values, variables.keys[own])]
+            sizes = np.array([np.abs(position).max(initial=0.0) for position in positions])
+            largest = float(max(largest, sizes[np.isfinite(sizes)].max(initial=0.0)))
+    return largest
 
 
 def _offender(table: FactorTable, position: int, reason: str) -> Offender:

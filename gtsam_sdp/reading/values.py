@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property
 
 import gtsam
 import numpy as np
@@ -15,10 +14,8 @@ from gtsam_sdp.factors.registry import Adapter
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.checks import some_keys
 from gtsam_sdp.reading.table import FactorTable
-from gtsam_sdp.values.layout import KINDS, common_dimension, vector_at
-
-OTHER = "other"
-"""Kind of values of types that are not supported, as biases and cameras: only factors without a term may hold them."""
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS, by_kind, common_dimension, kinds_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Variables:
     """
 
     keys: Array
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     lengths: Array
 
     def numbers(self, keys: Array) -> Array:
@@ -44,10 +41,20 @@ class Variables:
         kinds = tuple(kind for kind, keep in zip(self.kinds, chosen.tolist(), strict=True) if keep)
         return Variables(self.keys[chosen], kinds, self.lengths[chosen])
 
+    @cached_property
+    def _by_kind(self) -> dict[Kind, Array]:
+        return by_kind(self.kinds)
+
+    def are_of(self, kind: Kind) -> Array:
+        """Whether each value is of a kind, (v,)."""
+        of_kind = np.zeros(len(self.keys), dtype=bool)
+        of_kind[self._by_kind.get(kind, [])] = True
+        return of_kind
+
     @property
     def are_supported(self) -> Array:
         """Whether the type of each value is supported, (v,)."""
-        return np.array([kind != OTHER for kind in self.kinds])
+        return np.array([kind.is_supported for kind in self.kinds], dtype=bool)
 
     @property
     def dimension(self) -> int:
@@ -80,55 +87,27 @@ def read_variables(table: FactorTable, values: gtsam.Values) -> Variables:
             f"No factor of the graph holds {some_keys(extra)}, which the values have. "
             "Erase these keys from a copy of the values, or add the factors that were meant for them."
         )
-    kinds, lengths = _kinds(keys.tolist(), values)
-    return Variables(keys, kinds, lengths)
+    kinds = kinds_of(values, keys)
+    return Variables(keys, kinds, _lengths(values, keys, kinds))
 
 
-def _kinds(keys: Iterable[int], values: gtsam.Values) -> tuple[tuple[str, ...], Array]:
-    poses2 = set(gtsam.utilities.allPose2s(values).keys())
-    poses3 = set(gtsam.utilities.allPose3s(values).keys())
-    readers = {
-        "Rot3": values.atRot3, "Rot2": values.atRot2, "Vector": partial(vector_at, values), "Unit3": values.atUnit3,
-    }  # fmt: skip
-    order = list(readers)
-    kinds: list[str] = []
-    lengths: list[int] = []
-    for key in keys:
-        length = 0
-        if key in poses3:
-            kind = "Pose3"
-        elif key in poses2:
-            kind = "Pose2"
-        else:
-            kind, length = _probe_kind(key, readers, order)
-        kinds.append(kind)
-        lengths.append(length)
-    return tuple(kinds), np.array(lengths)
-
-
-def _probe_kind(key: int, readers: dict[str, Any], order: list[str]) -> tuple[str, int]:
-    """Kind and vector length of one value; the kind that fits is tried first for the next key."""
-    for kind in order:
-        try:
-            value = readers[kind](key)
-        except RuntimeError:
-            continue
-        if kind != order[0]:
-            order.remove(kind)
-            order.insert(0, kind)
-        return kind, np.size(value) if kind == "Vector" else 0
-    return OTHER, 0
+def _lengths(values: gtsam.Values, keys: Array, kinds: Sequence[Kind]) -> Array:
+    """Numbers of a vector, 0 for other kinds, (v,)."""
+    lengths = [
+        np.size(kind.at(values, key)) if kind.has_length else 0 for key, kind in zip(keys.tolist(), kinds, strict=True)
+    ]
+    return np.array(lengths)
 
 
 def check_kinds(table: FactorTable, variables: Variables, adapter: Adapter, positions: Sequence[int]) -> None:
     """Raises InvalidGraphError where the values of the keys of factors of one type have another type."""
     numbers = variables.numbers(table.key_table(positions))
-    kinds = np.array(variables.kinds)
     for slot, kind in enumerate(adapter.kinds):
-        wrong = np.flatnonzero(kinds[numbers[:, slot]] != kind)
+        wrong = np.flatnonzero(~variables.are_of(kind)[numbers[:, slot]])
         if len(wrong):
             number = int(numbers[wrong[0], slot])
-            found = "a value of a type that is not supported" if kinds[number] == OTHER else f"a {kinds[number]}"
+            other = variables.kinds[number]
+            found = f"a {other}" if other.is_supported else "a value of a type that is not supported"
             raise InvalidGraphError(
                 f"{table.name(positions[wrong[0]])} needs a {kind} at {format_key(int(variables.keys[number]))}, "
                 f"where the values hold {found}."
@@ -141,7 +120,7 @@ def check_lengths(
     """Raises InvalidGraphError where vectors have not as many numbers as factors of one type need."""
     dimension = adapter.vector_length or dimension
     numbers = variables.numbers(table.key_table(positions))
-    for slot in (slot for slot, kind in enumerate(adapter.kinds) if kind == "Vector"):
+    for slot in (slot for slot, kind in enumerate(adapter.kinds) if kind.has_length):
         lengths = variables.lengths[numbers[:, slot]]
         wrong = np.flatnonzero(lengths != dimension)
         if len(wrong):
@@ -156,7 +135,7 @@ def unsupported_type(variables: Variables, keys: Iterable[int]) -> str:
     """Says which of some keys has a value of an unsupported type; empty if none has."""
     keys = list(keys)
     for key, number in zip(keys, variables.numbers(np.array(keys, dtype=np.uint64)).tolist(), strict=True):
-        if variables.kinds[number] == OTHER:
+        if not variables.kinds[number].is_supported:
             return f"the value of {format_key(key)} is of a type that is not supported (supported: {', '.join(KINDS)})"
     return ""
 

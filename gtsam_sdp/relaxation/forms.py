@@ -60,11 +60,9 @@ class Forms:
     @classmethod
     def of_terms(cls, terms: Terms, coordinates: Coordinates) -> Forms:
         """The Gram forms of terms on raw rows; rows that are no unknowns are left out."""
-        rows, coefficients, _ = coordinates.expansion(terms)
-        if coefficients is None:
-            coefficients = np.broadcast_to(np.eye(rows.shape[1]), (*rows.shape, rows.shape[1]))
+        rows, coefficients = coordinates.expansion(terms)
         known = coordinates.position[rows] >= 0
-        expansion = np.where(known[:, None, :], coefficients, 0)
+        expansion = np.where(known[:, None, :], coefficients.value, 0)
         turning = terms.matrix.shape[1] - terms.combination.shape[-2]
         return cls(rows, (expansion != 0).any(axis=1), expansion, terms.matrix, turning, Slopes.of_terms(terms))
 

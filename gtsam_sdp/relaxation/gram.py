@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 
 from gtsam_sdp.lift.coordinates import Coordinates, plain_coordinates
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Entries, rounding_error
+from gtsam_sdp.linalg.real import by_entry, real_entries
 from gtsam_sdp.linalg.svec import upper_entries
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
@@ -33,8 +34,6 @@ from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
 from gtsam_sdp.terms.terms import Terms, convex
 from gtsam_sdp.tolerances import POLISH_DECREASE
-
-_ORTHOGONALITY, _PAIRS = 0, 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class GramLift(Lift):
             owner=layout.row_variable,
             plain=plain,
             maker=CoordinateMaker(reading.estimate, problem.coordinates.anchor),
-            couples_positions=layout.space.dimension == 2 and any(_turns_positions(b) for b in problem.terms),
+            couples_positions=any(_turns_positions(batch) for batch in problem.terms),
         )
 
     @property
@@ -92,7 +91,7 @@ class GramLift(Lift):
 
     @cached_property
     def _is_plane(self) -> bool:
-        return self.layout.space.dimension == 2
+        return self.columns == 1
 
     def tree(self, ordering: OrderingChoice) -> CliqueTree:
         """The cliques of the graph's variables, the world frame among them.
@@ -106,7 +105,7 @@ class GramLift(Lift):
         return CliqueTree.build([group for group in groups if group], self.layout, ordering).sharing(world)
 
     def _rows(self, members: Sequence[int]) -> tuple[Array, Array, int, bool]:
-        """Rotation rows, position rows, the frame that positions refer to, and whether that is the world."""
+        """Rows of blocks, rotations first; position rows; the frame that these refer to; whether that is the world."""
         layout, count = self.layout, self.layout.space.rows
         starts = [self._block(v) for v in members]
         blocks = [start for start in starts if start >= 0]
@@ -115,8 +114,12 @@ class GramLift(Lift):
         moving = [row for row in moving if self.plain.position[row] >= 0]
         is_world = layout.world in blocks
         frame = blocks.index(layout.world) * count if is_world else 0
-        turning = (np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()
-        return turning, np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
+        turning = [(np.array(blocks, dtype=np.intp)[:, None] + np.arange(count)).ravel()]
+        for group in layout.groups[1:]:
+            starts = layout.first[group.block][[v for v in members if v != world]]
+            starts = starts[(starts >= 0) & (self.plain.position[starts] >= 0)]
+            turning.append(replace(group, starts=starts).rows.ravel())
+        return np.concatenate(turning), np.array(moving, dtype=np.intp), frame if blocks else -1, is_world
 
     def _block(self, variable: int) -> int:
         """First row of a variable's rotation, -1 if it has none or a hard one."""
@@ -151,12 +154,17 @@ class GramLift(Lift):
         rows = coordinates.rows[: coordinates.turning]
         return (2 * rows[:, None] + np.arange(2)).ravel() if self._is_plane else rows
 
+    def rotation_places(self, coordinates: CliqueCoordinates) -> Array:
+        """Places of the rotations' first rows among the real coordinates of a clique."""
+        count = np.isin(coordinates.rows[: coordinates.turning], self.layout.blocks).sum()
+        return self.rank * np.arange(count)
+
     def real_values(self, coordinates: CliqueCoordinates) -> Array:
         """Real coordinates of a clique at the values given, (n, d)."""
         values = coordinates.inverse @ self.reading.estimate[coordinates.rows]
         if not self._is_plane:
             return values
-        plane = np.column_stack([np.real(values), np.imag(values)])
+        plane = real_entries(values)
         turned = np.column_stack([-plane[:, 1], plane[:, 0]])
         return np.stack([plane, turned], axis=1).reshape(-1, 2)[self._real_places(coordinates)]
 
@@ -177,15 +185,15 @@ class GramLift(Lift):
         single = np.arange(len(rows)) >= (len(rows) if self.couples_positions else 2 * turning)
         share = np.where(single[:, None] | single, 1.0, 0.5)
         return (
-            _doubled(local)[:, rows[:, None], self._real_places(coordinates)],
-            _doubled(matrix)[:, rows[:, None], rows] * share,
+            by_entry(local.conj(), 2)[:, rows[:, None], self._real_places(coordinates)],
+            by_entry(matrix.conj(), 2)[:, rows[:, None], rows] * share,
         )
 
     def real_map(self, matrix: Array, part: CliqueCoordinates, whole: CliqueCoordinates) -> Array:
         """x' = f x has the rows x' = Re f x + Im f (i x) and i x' = -Im f x + Re f (i x)."""
         if not self._is_plane:
             return matrix
-        return _doubled(matrix)[self._real_places(part)[:, None], self._real_places(whole)]
+        return by_entry(matrix.conj(), 2)[self._real_places(part)[:, None], self._real_places(whole)]
 
     def factors(self, matrix: Array, coordinates: CliqueCoordinates) -> tuple[list[Array], float]:
         """One factor of d columns; in 2D as complex rows, and mirrored where no rotation tells which way is right."""
@@ -204,31 +212,31 @@ class GramLift(Lift):
         return candidates, ratio
 
     def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
-        """Orthogonality of every rotation; the convex hull of SO(d) for every pair of rotations in a clique."""
-        blocks = self.plain.kept[np.isin(self.plain.kept, self.layout.blocks)]
-        homes = tree.home[self.owner[blocks]]
-        blocks, homes = blocks[homes >= 0], homes[homes >= 0]
-        row, column = upper_entries(self.rank)
-        groups = [
-            MultiplierGroup(
-                cliques=homes,
-                rows=self._real_block_rows(blocks),
-                entries=MatrixEntries(row, column, np.arange(len(row)), np.ones(len(row))),
-                objective=(row == column).astype(float),
-            )
-        ]
+        """Those of every block, in the order of `Layout.groups`; if `tighten` the convex hull of SO(d) for every pair.
+
+        Pairs are rotations that are in one clique.
+        """
+        groups = []
+        for group in self.layout.groups:
+            starts = group.starts[self.plain.position[group.starts] >= 0]
+            homes = tree.home[self.owner[starts]]
+            rows = self._real_rows(starts[homes >= 0], group.count)
+            row, column = upper_entries(rows.shape[1])
+            entries = MatrixEntries(row, column, np.arange(len(row)), np.ones(len(row)))
+            groups.append(MultiplierGroup(homes[homes >= 0], rows, entries, (row == column).astype(float)))
         pairs = self._list_pairs(tree) if tighten else np.zeros((0, 3), dtype=np.intp)
         if len(pairs):
-            rows = np.hstack([self._real_block_rows(pairs[:, 1]), self._real_block_rows(pairs[:, 2])])
+            rows = np.hstack([self._real_rows(pairs[:, k], self.layout.space.rows) for k in (1, 2)])
             row, column = upper_entries(4)
             objective = np.zeros(2) if self._is_plane else -(row == column).astype(float)
             entries = plane_entries() if self._is_plane else hull_entries()
             groups.append(MultiplierGroup(pairs[:, 0], rows, entries, objective, cone=0 if self._is_plane else 4))
         return groups
 
-    def _real_block_rows(self, blocks: Array) -> Array:
-        """Real rows of rotation blocks, (k, d)."""
-        return (2 * blocks if self._is_plane else blocks)[:, None] + np.arange(self.rank)
+    def _real_rows(self, starts: Array, count: int) -> Array:
+        """Real rows of blocks of some rows, (k, r)."""
+        wide = 2 if self._is_plane else 1
+        return (wide * starts)[:, None] + np.arange(wide * count)
 
     def _list_pairs(self, tree: CliqueTree) -> Array:
         """(clique, first rows of two rotations): pairs that meet, each in the clique where one of them is frontal."""
@@ -262,7 +270,7 @@ class GramLift(Lift):
 
         def solved(terms: Sequence[Terms]) -> VerifiedBound:
             at = self.problem.with_terms(terms).at(Y)
-            given = self._block_multipliers(problem, y, at.coordinates.kept[at.qcqp.blocks])
+            given = self._block_multipliers(problem, y, at.qcqp)
             return verify_bound(at.qcqp, given, at.Y, pairs=self._pair_terms(problem, y, at.qcqp))
 
         points = [self.problem.with_terms(self._touching_at(at)).at(at) for at in (Y, self.reading.estimate)]
@@ -278,47 +286,40 @@ class GramLift(Lift):
         """The lifted problem, positions counted from the values given."""
         return self.problem.qcqp
 
-    def _block_multipliers(self, problem: CliqueProblem, y: Array, blocks: Array) -> Array:
-        """Multipliers of rotations by first raw row, (k, rows, rows); in 2D |z|^2 and |i z|^2 have one, the sum."""
-        parameters = problem.parameters(y, _ORTHOGONALITY)
-        given = problem.groups[_ORTHOGONALITY].rows[:, 0] // (2 if self._is_plane else 1)
-        place = np.full(self.layout.size, -1)
-        place[given] = np.arange(len(given))
-        chosen = np.vstack([parameters, np.zeros(parameters.shape[1])])[place[blocks]]  # zero where there are none
-        if self._is_plane:
-            return (chosen[:, 0] + chosen[:, 2]).astype(complex)[:, None, None]
-        return symmetric_of(chosen, 3)
+    def _block_multipliers(self, problem: CliqueProblem, y: Array, qcqp: Qcqp) -> tuple[Array, ...]:
+        """Multipliers of each group of blocks, (k, r, r); in 2D |z|^2 and |i z|^2 have one, the sum."""
+        found = []
+        for number, group in enumerate(qcqp.groups):
+            parameters = problem.parameters(y, number)
+            given = problem.groups[number].rows[:, 0] // (2 if self._is_plane else 1)
+            place = np.full(self.layout.size, -1)
+            place[given] = np.arange(len(given))
+            at = place[qcqp.coordinates.kept[group.starts]]
+            chosen = np.vstack([parameters, np.zeros(parameters.shape[1])])[at]  # zero where there are none
+            if self._is_plane:
+                found.append((chosen[:, 0] + chosen[:, 2]).astype(complex)[:, None, None])
+            else:
+                found.append(symmetric_of(chosen, group.count))
+        return tuple(found)
 
     def _pair_terms(self, problem: CliqueProblem, y: Array, qcqp: Qcqp) -> PairTerms | None:
         """What the pairs of rotations contribute; in 2D complex rows imply it."""
-        if self._is_plane or len(problem.groups) <= _PAIRS:
+        number = len(self.layout.groups)  # after those of the blocks
+        if self._is_plane or len(problem.groups) <= number:
             return None
-        W = positive_part(problem.parameters(y, _PAIRS))
-        rows = problem.groups[_PAIRS].rows
+        W = positive_part(problem.parameters(y, number))
+        rows = problem.groups[number].rows
         first, second = (qcqp.coordinates.position[rows[:, 3 * k : 3 * k + 3]] for k in (0, 1))
-        at = (np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel())
-        upper, sizes = (
-            scipy.sparse.coo_array(((hull_adjoint(W, sizes=s) / 2).ravel(), at), shape=qcqp.Q.shape)
-            for s in (False, True)
-        )
+        row, column = np.repeat(first, 3, axis=1).ravel(), np.tile(second, (1, 3)).ravel()
+        half = Entries(row, column, (hull_adjoint(W) * 0.5).apply(np.ravel)).sum(qcqp.size)
         trace = math.fsum(np.trace(W, axis1=1, axis2=2).tolist())
-        return PairTerms((upper + upper.T).tocsc(), (sizes + sizes.T).tocsc(), trace)
+        return PairTerms(half.apply(lambda upper: (upper + upper.T).tocsc()), trace)
 
 
 def _polished_bound(problem: Problem) -> VerifiedBound:
     """The bound of multipliers in closed form at the critical point near the values."""
     best = descend(Quadratic(problem.qcqp), problem.Y, POLISH_DECREASE, near=True).Y
     return bound_at(problem.qcqp, best, quick=True)
-
-
-def _doubled(matrix: Array) -> Array:
-    """[[p, q], [-q, p]] for every entry p + i q: (..., a, b) to (..., 2 a, 2 b)."""
-    *batch, rows, columns = matrix.shape
-    wide = np.empty((*batch, 2 * rows, 2 * columns))
-    wide[..., ::2, ::2] = wide[..., 1::2, 1::2] = matrix.real
-    wide[..., ::2, 1::2] = matrix.imag
-    wide[..., 1::2, ::2] = -matrix.imag
-    return wide
 
 
 def _turns_positions(batch: Terms) -> bool:
@@ -341,4 +342,4 @@ def positive_part(parameters: Array) -> Array:
     eigenvalues, vectors = np.linalg.eigh(symmetric_of(parameters, 4))
     kept = np.maximum(eigenvalues, 0.0)
     W = (vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2)
-    return W + 32 * np.finfo(float).eps * kept[:, -1:, None] * np.eye(4)
+    return W + rounding_error(64, kept[:, -1:, None]) * np.eye(4)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 
 HULL = np.array(
     [
@@ -49,15 +50,13 @@ def plane_entries() -> MatrixEntries:
     return MatrixEntries(*(np.array(x) for x in zip(*found, strict=True)))
 
 
-def hull_adjoint(W: Array, *, sizes: bool = False) -> Array:
-    """K*(W) with <K*(W), E> = <W, K(E)>, (p, 4, 4) -> (p, 3, 3); or the sizes of the numbers it is summed from."""
-    result = np.zeros((len(W), 3, 3))
-    W = np.abs(W) if sizes else W
+def hull_adjoint(W: Array) -> Bounded:
+    """K*(W) with <K*(W), E> = <W, K(E)>, (p, 4, 4) -> (p, 3, 3)."""
+    result, own = Bounded.of(np.zeros((len(W), 3, 3))), Bounded.of(W)
     for a in range(4):
         for b in range(a, 4):
             for i, j, coefficient in HULL[a, b]:
-                weight = abs(coefficient) if sizes else coefficient
-                result[:, i, j] += weight * (W[:, a, b] + (W[:, b, a] if a != b else 0.0))
+                result[:, i, j] += (own[:, a, b] + (own[:, b, a] if a != b else 0.0)) * coefficient
     return result
 
 

@@ -156,9 +156,6 @@ def best_factor(matrix: Array, rank: int) -> tuple[Array, float]:
 
 
 def projected(Y: Array, layout: Layout) -> Array:
-    """Raw rows with their rotation blocks projected to SO(d), turned so that the world frame is the identity."""
-    Y = Y.copy()
-    at = layout.blocks[:, None] + np.arange(layout.space.rows)
-    if len(at):
-        Y[at] = layout.space.nearest_rotations(Y[at])
+    """Raw rows with their rotations and directions projected, turned so that the world frame is the identity."""
+    Y = layout.projected(Y)
     return Y if layout.world < 0 else Y @ Y[layout.world : layout.world + layout.space.rows].conj().T

@@ -144,7 +144,7 @@ class _Viewer(NamedTuple):
         """As seen from the rotation whose first real row is `label`, or the first one; without one from positions."""
         values = self.lift.real_values(coordinates)
         d, labels = values.shape[1], self.lift.real_labels(coordinates)
-        rotations = np.arange(0, len(labels), d)
+        rotations = self.lift.rotation_places(coordinates)
         if len(rotations):
             first = int(np.flatnonzero(labels == label)[0]) if label >= 0 else 0
             rotations = np.append(first, rotations[rotations != first])
@@ -220,7 +220,7 @@ def _views(viewer: _Viewer, problem: CliqueProblem) -> tuple[list[_View], dict[i
         label = -1
         if clique.separator:
             part = lift.coordinates(clique.separator)
-            label = int(lift.real_labels(part)[0]) if part.turning else -1
+            label = int(lift.real_labels(part)[0]) if len(lift.rotation_places(part)) else -1
             separators[number] = viewer.view(part, label)
         views.append(viewer.view(coordinates, label))
     return views, separators

@@ -25,6 +25,7 @@ from gtsam_sdp.relaxation.recentring import Recentred, is_accurate, recentre
 from gtsam_sdp.relaxation.recovery import clique_matrices
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice, check_ordering
 from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, is_better_than_gram
+from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.tolerances import MEMORY_FACTOR, MEMORY_SHARE
@@ -199,11 +200,9 @@ class Relaxation(Shown):
             BackendNotInstalledError, LicenseError: of the solver's package.
         """
         if not self.predicted_cost.fits:
-            raise ProblemTooLargeError(
-                f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
-                'Use solve or refine with method="staircase", or certify on a solution from a good start: '
-                "they need no interior-point method."
-            )
+            what = f"The relaxation is too large for an interior-point method: {self.predicted_cost}. "
+            other = ", or certify on a solution from a good start: they need no interior-point method."
+            raise ProblemTooLargeError(Advice(what, "Use solve or refine with ", Remedy.STAIRCASE, other))
         solver = choose_backend(backend)
         started = time.perf_counter()
         problem = self.conic

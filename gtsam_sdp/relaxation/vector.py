@@ -22,7 +22,7 @@ import scipy
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Constraint
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import Entries, count_summands, gather_border, sum_border_exactly, sum_entries
+from gtsam_sdp.linalg.bounded import Bounded, Entries, rounding_error
 from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.clique_coordinates import CliqueCoordinates
@@ -32,13 +32,17 @@ from gtsam_sdp.relaxation.lift import Lift, MultiplierGroup, Recovered, best_tou
 from gtsam_sdp.relaxation.problem import CliqueProblem
 from gtsam_sdp.relaxation.recovery import recover_rows
 from gtsam_sdp.relaxation.tree import CliqueTree, OrderingChoice
-from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, pieces_of, with_world
+from gtsam_sdp.relaxation.vector_rows import VectorRows, form_of, in_world, whole_form, with_world
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS, UNIT_ROUNDOFF
+from gtsam_sdp.tolerances import COEFFICIENT_ROUNDOFFS
+from gtsam_sdp.values.blocks import Constrained
 from gtsam_sdp.values.layout import Layout
+from gtsam_sdp.values.space import Space
 
-_SCALE, _ROTATIONS = 0, 1
+_SCALE, _BLOCKS = 0, 1
+"""Places among the groups of multipliers: of h^2 = 1, and the first one of blocks."""
+
 _SUMMANDS_OF_CONSTRAINTS = 24
 """More than the number of constraints that meet in one entry."""
 
@@ -54,7 +58,7 @@ class VectorQcqp(Shown):
         Q: symmetric, (n, n); in the unit of `graph.error`.
         constant: sum of the terms' constants.
         rows: what the entries of y are; those that are held at the estimate have zero rows in Q.
-        constraints: of the rotations, and h^2 = 1 (key None).
+        constraints: of the rotations and directions, and h^2 = 1 (key None).
     """
 
     Q: scipy.sparse.csc_array
@@ -137,21 +141,20 @@ class VectorLift(Lift):
     @cached_property
     def qcqp(self) -> VectorQcqp:
         """The lifted problem."""
-        entries = self.cost_entries()
-        Q, _ = sum_entries(entries, self.size)
+        Q = self.cost_entries().sum(self.size).value
         constraints = []
-        matrices = rotation_matrices(self.rows.d, tighten=True)
-        keys = self.layout.keys[self.owner[self.rows.block_entries[:, 0]]]
-        for key, own in zip(keys.tolist(), self.rows.block_entries, strict=True):
-            places = np.append(self.rows.h, own)
-            for parameter in range(int(matrices.parameter.max()) + 1):
-                chosen = matrices.parameter == parameter
-                upper = scipy.sparse.coo_array(
-                    (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
-                    shape=Q.shape,
-                )
-                A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
-                constraints.append(Constraint(key, A.tocsc(), 0.0))
+        for group, of_blocks in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            matrices = block_matrices(group.block, self.layout.space, tighten=True)
+            for key, own in zip(self.layout.keys[self.owner[of_blocks[:, 0]]].tolist(), of_blocks, strict=True):
+                places = np.append(self.rows.h, own)
+                for parameter in range(int(matrices.parameter.max()) + 1):
+                    chosen = matrices.parameter == parameter
+                    upper = scipy.sparse.coo_array(
+                        (matrices.value[chosen], (places[matrices.row[chosen]], places[matrices.column[chosen]])),
+                        shape=Q.shape,
+                    )
+                    A = upper + upper.T - scipy.sparse.diags_array(upper.diagonal())
+                    constraints.append(Constraint(key, A.tocsc(), 0.0))
         one = scipy.sparse.coo_array(([1.0], ([self.rows.h], [self.rows.h])), shape=Q.shape).tocsc()
         constraints.append(Constraint(None, one, 1.0))
         return VectorQcqp(
@@ -166,20 +169,23 @@ class VectorLift(Lift):
         return CliqueTree.build(groups, self.layout, ordering).sharing(world)
 
     def _member_rows(self, members: Sequence[int]) -> tuple[Array, Array]:
-        """Entries of rotations and of positions of variables that are not held."""
+        """Entries of blocks and of positions of variables that are not held."""
         layout, position = self.layout, self.rows.coordinates.position
-        count = layout.space.rows
         world = len(layout.keys)
         members = [v for v in members if v != world]
-        turning = [position[layout.rotation[v]] for v in members if layout.rotation[v] >= 0]
-        turning = [row for row in turning if row >= 0 and not self.rows.fixed[row]]
+        blocks = [np.zeros(0, dtype=np.intp)]
+        for group in layout.groups:
+            raw = layout.first[group.block][members]
+            starts = position[raw[raw >= 0]]
+            starts = starts[starts >= 0]
+            blocks.append(replace(group, starts=starts[~self.rows.fixed[starts]]).rows.ravel())
         moving = [position[row] for v in members for row in layout.translation_rows(v)]
         moving = np.array([row for row in moving if row >= 0], dtype=np.intp)
-        blocks = (np.array(turning, dtype=np.intp)[:, None] + np.arange(count)).ravel()
-        return np.append(self.rows.h, self.rows.entries(blocks)), self.rows.entries(moving)
+        turning = np.append(self.rows.h, self.rows.entries(np.concatenate(blocks)))
+        return turning, self.rows.entries(moving)
 
     def coordinates(self, members: Sequence[int]) -> CliqueCoordinates:
-        """h and the entries of rotations as they are, those of positions divided by the clique's extent."""
+        """h and the entries of blocks as they are, those of positions divided by the clique's extent."""
         turning, moving = self._member_rows(members)
         scale = np.ones(len(turning) + len(moving))
         scale[len(turning) :] = self._extent(moving)
@@ -200,16 +206,20 @@ class VectorLift(Lift):
         return len(turning) + len(moving)
 
     def multipliers(self, tree: CliqueTree, *, tighten: bool) -> Sequence[MultiplierGroup]:
-        """h^2 = 1; orthogonal columns of every rotation, and its rows and cross products if `tighten`."""
+        """h^2 = 1, then the equations of the blocks of each group: orthogonal columns of rotations, unit vectors.
+
+        If `tighten`, rows and cross products of rotations too.
+        """
         world = len(self.layout.keys)
         one = MatrixEntries(np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.ones(1))
-        scale = MultiplierGroup(tree.home[[world]], np.array([[self.rows.h]]), one, np.ones(1))
-        own = self.rows.block_entries
-        homes = tree.home[self.owner[own[:, 0]]]
-        own, homes = own[homes >= 0], homes[homes >= 0]
-        rows = np.insert(own, 0, self.rows.h, axis=1)
-        matrices = rotation_matrices(self.rows.d, tighten=tighten)
-        return [scale, MultiplierGroup(homes, rows, matrices, np.zeros(int(matrices.parameter.max()) + 1))]
+        found = [MultiplierGroup(tree.home[[world]], np.array([[self.rows.h]]), one, np.ones(1))]
+        for group, own in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            homes = tree.home[self.owner[own[:, 0]]]
+            own, homes = own[homes >= 0], homes[homes >= 0]
+            matrices = block_matrices(group.block, self.layout.space, tighten=tighten)
+            objective = np.zeros(int(matrices.parameter.max()) + 1)
+            found.append(MultiplierGroup(homes, np.insert(own, 0, self.rows.h, axis=1), matrices, objective))
+        return found
 
     def recover(self, problem: CliqueProblem, z: Array) -> Recovered:
         """y from the leading eigenvectors, its rotations projected."""
@@ -220,18 +230,17 @@ class VectorLift(Lift):
 
     def verify(self, problem: CliqueProblem, y: Array, Y: Array) -> tuple[VerifiedBound, float]:
         """The bound of the solver's multipliers."""
-        parameters = problem.parameters(y, _ROTATIONS)
         scale = float(problem.parameters(y, _SCALE)[0, 0])
-        group = problem.groups[_ROTATIONS]
+        of_blocks = [(group, problem.parameters(y, _BLOCKS + k)) for k, group in enumerate(problem.groups[_BLOCKS:])]
         lift = VectorLift.build(self.problem.at(Y))
         point = lift.rows.lift(Y)[lift.kept]
 
         def slack_of(terms: Sequence[Terms]) -> Slack:
-            return lift.with_terms(terms)._slack(scale, group.rows, group.entries, parameters)
+            return lift.with_terms(terms)._slack(scale, of_blocks)
 
         bound = best_touching(problem, self.terms, y, lambda terms: prove_bound(slack_of(terms), point[:, None]))
         lengths = np.abs(point)
-        size = float(lengths @ (slack_of(lift.terms).magnitude @ lengths)) + abs(problem.offset)
+        size = float(lengths @ (slack_of(lift.terms).form.magnitude @ lengths)) + abs(problem.offset)
         return bound, size
 
     @cached_property
@@ -241,94 +250,59 @@ class VectorLift(Lift):
 
     def cost_entries(self) -> Entries:
         """Entries of Q, and the sizes of the numbers behind them."""
-        none = np.zeros(0)
-        parts = [Entries(none.astype(int), none.astype(int), none, none)]
+        parts = [Entries.of_blocks(np.zeros((0, 1), dtype=np.intp), Bounded.of(np.zeros(0)))]
         for batch in self.terms:
-            rows, coefficients, sizes = self.rows.expand(batch)
-            pieces = pieces_of(batch, self.rows.d)
-            values = (coefficients.swapaxes(1, 2) @ pieces.matrix @ coefficients).reshape(len(rows), -1)
-            magnitudes = (sizes.swapaxes(1, 2) @ pieces.magnitude @ sizes).reshape(len(rows), -1)
-            row = np.repeat(rows, rows.shape[1], axis=1)
-            column = np.tile(rows, (1, rows.shape[1]))
+            rows, coefficients = self.rows.expand(batch)
+            entries = Entries.of_blocks(rows, whole_form(batch, self.rows.d).sandwich(coefficients))
             # all entries of rows that take part, zeros too: their number bounds the number of summands elsewhere
-            taking_part = (sizes != 0).any(axis=1)
-            used = (taking_part[:, :, None] & taking_part[:, None, :]).reshape(len(rows), -1)
-            parts.append(Entries(row[used], column[used], values[used], magnitudes[used]))
-        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            taking_part = (coefficients.magnitude != 0).any(axis=1)
+            parts.append(entries[(taking_part[:, :, None] & taking_part[:, None, :]).ravel()])
+        return Entries.join(parts)
 
-    def _slack(self, scale: float, rows: Array, matrices: MatrixEntries, parameters: Array) -> Slack:
-        """S = Q - scale E_hh - multipliers of the rotations, without the rows that are held."""
-        i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
-        value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
-        off = i != j
+    def _slack(self, scale: float, of_blocks: Sequence[tuple[MultiplierGroup, Array]]) -> Slack:
+        """S = Q - scale E_hh - multipliers of the blocks, without the rows that are held."""
         h = np.array([self.rows.h])
-        size = np.append(np.append(np.abs(value), np.abs(value[off])), abs(scale))
-        entries = Entries(
-            np.concatenate([i, j[off], h]),
-            np.concatenate([j, i[off], h]),
-            np.concatenate([value, value[off], [-scale]]),
-            size,
-        )
-        return self.slack([self.cost_entries(), entries], np.array([]), scale)
+        parts = [self.cost_entries(), Entries(h, h, Bounded.of(np.array([-scale])))]
+        for group, parameters in of_blocks:
+            rows, matrices = group.rows, group.entries
+            i, j = rows[:, matrices.row].ravel(), rows[:, matrices.column].ravel()
+            value = -(matrices.value * parameters[:, matrices.parameter]).ravel()
+            off = i != j
+            value, i, j = np.append(value, value[off]), np.append(i, j[off]), np.append(j, i[off])
+            parts.append(Entries(i, j, Bounded.of(value)))
+        return self.slack(parts, np.array([]), scale)
 
     def slack(self, parts: Sequence[Entries], constants: Array, scale: float = 0.0) -> Slack:
         """S of entries on all rows, without those that are held, and with more constants than the terms have."""
-        entries = Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         kept = self.kept
         place = np.zeros(self.size, dtype=np.intp)
         place[kept] = np.arange(len(kept))
-        entries = entries._replace(row=place[entries.row], column=place[entries.column])
+        entries = Entries.join(parts)
+        entries = replace(entries, row=place[entries.row], column=place[entries.column])
         border = np.zeros(len(kept), dtype=bool)
         border[-1] = True
-        S, magnitude = sum_entries(gather_border(entries, border), len(kept))
-        sum_border_exactly(S, border, entries)
         norms = np.zeros(self.size)
-        norms[self.rows.block_entries] = 1 / self.rows.d  # a row of a rotation has norm 1
+        for group, own in zip(self.rows.groups, self.rows.block_entries, strict=True):
+            norms[own] = group.block.norm / self.rows.d  # shared by the entries of a row
         constants = np.concatenate([*(batch.constant for batch in self.terms), constants])
         total = math.fsum(constants.tolist())
         return Slack(
-            S=S,
-            magnitude=magnitude,
-            summands=count_summands(border, entries) + _SUMMANDS_OF_CONSTRAINTS,
+            form=entries.sum_exactly(border),
+            summands=entries.count_summands(border) + _SUMMANDS_OF_CONSTRAINTS,
             norms=norms[kept],
             references=np.array([len(kept) - 1]),
             component=np.zeros(len(kept), dtype=np.intp),
             base=total + scale,
-            base_error=8 * UNIT_ROUNDOFF * (abs(scale) + abs(total))
-            + COEFFICIENT_ROUNDOFFS * UNIT_ROUNDOFF * float(np.abs(constants).sum()),
+            base_error=rounding_error(8, abs(scale) + abs(total))
+            + rounding_error(COEFFICIENT_ROUNDOFFS, float(np.abs(constants).sum())),
             roundoffs=COEFFICIENT_ROUNDOFFS + _ROUNDOFFS_OF_PRODUCTS,
         )
 
 
-def rotation_matrices(d: int, *, tighten: bool) -> MatrixEntries:
-    """Constraints of one rotation on [h, its entries], each <M, y y^T> = 0.
-
-    2D (entries cos, sin): cos^2 + sin^2 = h^2. 3D (entries R column by column): R^T R = I; with `tighten` also
-    R R^T = I and c_i x c_j = h c_k for the columns, cyclic: 20 independent constraints.
-    """
-    if d == 2:
-        rows = [(0, 0, 0, -1.0), (1, 1, 0, 1.0), (2, 2, 0, 1.0)]
-        return MatrixEntries(*(np.array(x) for x in zip(*rows, strict=True)))
-    at = 1 + np.arange(9).reshape(3, 3)  # at[j, a]: entry a of column j
-    found: list[tuple[int, int, int, float]] = []
-    count = 0
-    for layout in (at, at.T) if tighten else (at,):
-        for i in range(3):
-            for j in range(i, 3):
-                if layout is not at and (i, j) == (2, 2):
-                    continue  # the traces of R^T R and R R^T are the same
-                found += [(int(layout[i, k]), int(layout[j, k]), count, 1.0 if i == j else 0.5) for k in range(3)]
-                found += [(0, 0, count, -1.0)] if i == j else []
-                count += 1
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) if tighten else ():
-        for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            found += [
-                (int(at[i, a]), int(at[j, b]), count, 0.5),
-                (int(at[i, b]), int(at[j, a]), count, -0.5),
-                (0, int(at[k, c]), count, -0.5),
-            ]
-            count += 1
-    return MatrixEntries(*(np.array(x) for x in zip(*found, strict=True)))
+def block_matrices(block: Constrained, space: Space, *, tighten: bool) -> MatrixEntries:
+    """Constraints of one block on [h, its entries], each <M, y y^T> = 0, redundant ones too if `tighten`."""
+    rows = block.entry_equations(space, tighten=tighten)
+    return MatrixEntries(*(np.array(x) for x in zip(*rows, strict=True)))
 
 
 def is_better_than_gram(terms: Sequence[Terms]) -> bool:

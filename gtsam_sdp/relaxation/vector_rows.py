@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from gtsam_sdp.lift.coordinates import Coordinates
 from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.lift.structure import lone_directions
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
+from gtsam_sdp.linalg.real import by_entry, real_entries
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.forms import Forms, Slopes
-from gtsam_sdp.terms.entrywise import by_entry, entry_sizes
 from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.blocks import BlockGroup
 from gtsam_sdp.values.layout import Layout
 
 
@@ -24,7 +26,7 @@ class VectorRows:
 
     Attributes:
         coordinates: the Gram lift's unknowns, positions counted from the estimate.
-        fixed: whether a row belongs to a frame that is held at its value, (n,).
+        fixed: whether a row belongs to a frame or direction that is held at its value, (n,).
         values: the unknowns at the estimate, (n, d) real.
     """
 
@@ -39,7 +41,9 @@ class VectorRows:
         coordinates, count = shadow.coordinates, problem.layout.space.rows
         fixed = np.zeros(coordinates.size, dtype=bool)
         fixed[coordinates.position[coordinates.references][:, None] + np.arange(count)] = True
-        return cls(coordinates, fixed, _real(shadow.Y))
+        lone = coordinates.position[lone_directions(problem.layout, problem.terms, coordinates.component)]
+        fixed[lone[lone >= 0]] = True
+        return cls(coordinates, fixed, real_entries(shadow.Y))
 
     @property
     def d(self) -> int:
@@ -56,73 +60,56 @@ class VectorRows:
         return (rows[..., None] * self.d + np.arange(self.d)).reshape(*rows.shape[:-1], rows.shape[-1] * self.d)
 
     @cached_property
-    def blocks(self) -> Array:
-        """First unknown rows of the rotations that are not held, (k,)."""
-        positions = self.coordinates.position[self.coordinates.layout.blocks]
-        positions = positions[positions >= 0]
-        return positions[~self.fixed[positions]]
+    def groups(self) -> tuple[BlockGroup, ...]:
+        """Blocks with a constraint that are not held, among the unknown rows."""
+        groups = (group.among(self.coordinates.position) for group in self.coordinates.layout.groups)
+        return tuple(group.select(~self.fixed[group.starts]) for group in groups)
 
     @cached_property
-    def block_entries(self) -> Array:
-        """Entries of each rotation that is not held, column by column of R, (k, d d or 2)."""
-        return self.entries(self.blocks[:, None] + np.arange(self.coordinates.layout.space.rows))
+    def block_entries(self) -> tuple[Array, ...]:
+        """Entries of the blocks of each group, row by row: of a rotation its columns, (k, r d)."""
+        return tuple(self.entries(group.rows) for group in self.groups)
 
-    def expand(self, terms: Terms) -> tuple[Array, Array, Array]:
-        """Local entries of terms as combinations of y: rows (m, s), coefficients (m, d r, s) and their sizes."""
-        raw, coefficients, sizes = self.coordinates.expansion(terms)
-        if coefficients is None or sizes is None:
-            coefficients = np.broadcast_to(np.eye(raw.shape[1], dtype=terms.matrix.dtype), (*raw.shape, raw.shape[1]))
-            sizes = np.abs(coefficients)
+    def expand(self, terms: Terms) -> tuple[Array, Bounded]:
+        """Local entries of terms as combinations of y: rows (m, s), and coefficients (m, d r, s)."""
+        raw, coefficients = self.coordinates.expansion(terms)
         rows = self.coordinates.position[raw]
         unknown = rows >= 0
         rows = np.where(unknown, rows, 0)
-        wide = by_entry(coefficients * unknown[:, None], self.d)
-        wide_sizes = entry_sizes(sizes * unknown[:, None], coefficients, self.d)
+        wide = (coefficients * unknown[:, None]).by_entry(self.d)
         held = np.repeat(self.fixed[rows], self.d, axis=1)
         at_estimate = np.where(held, self.values[rows].reshape(len(rows), -1), 0.0)
         # a frame that is held is a rotation up to the rounding of 1, whatever the size of its entries
         size_at_estimate = np.where(np.isin(at_estimate, (0.0, 1.0, -1.0)), np.abs(at_estimate), 1.0)
-        constant = (wide @ at_estimate[:, :, None], wide_sizes @ size_at_estimate[:, :, None])
+        constant = wide @ Bounded(at_estimate, size_at_estimate)[:, :, None]
         return (
             np.append(self.entries(rows), np.full((len(rows), 1), self.h), axis=1),
-            np.append(wide * ~held[:, None], constant[0], axis=2),
-            np.append(wide_sizes * ~held[:, None], constant[1], axis=2),
+            Bounded.concatenate([wide * ~held[:, None], constant], axis=2),
         )
 
     def lift(self, Y: Array) -> Array:
         """y of raw rows, (size,)."""
-        return np.append(_real(self.coordinates.reduce(Y)).ravel(), 1.0)
+        return np.append(real_entries(self.coordinates.reduce(Y)), 1.0)
 
     def unlift(self, y: Array) -> Array:
         """Raw rows of y."""
         entries = np.where(self.fixed[:, None], self.values, (y[:-1] / y[-1]).reshape(self.values.shape))
-        rows = entries[:, :1] + 1j * entries[:, 1:] if self.coordinates.layout.space.dimension == 2 else entries
-        return self.coordinates.expand(rows)
+        return self.coordinates.expand(self.coordinates.layout.space.vectors(entries))
 
 
-class Pieces(NamedTuple):
-    """Matrix on the entries of a term's local rows, and the sizes of the numbers behind it."""
-
-    matrix: Array
-    magnitude: Array
-
-
-def pieces_of(terms: Terms, d: int) -> Pieces:
-    """The whole cost where the Gram matrix holds only a bound, else the Gram form on entries."""
-    if terms.entrywise is not None:
-        return Pieces(terms.entrywise.matrix, terms.entrywise.magnitude)
-    magnitude = np.abs(terms.matrix) if terms.magnitude is None else terms.magnitude
-    return Pieces(by_entry(terms.matrix, d), entry_sizes(magnitude, terms.matrix, d))
+def whole_form(terms: Terms, d: int) -> Bounded:
+    """The whole cost where the Gram matrix holds only a bound, else the Gram form on entries, (m, d r, d r)."""
+    return terms.form.by_entry(d) if terms.entrywise is None else terms.entrywise.form
 
 
 def form_of(batch: Terms, rows: VectorRows) -> Forms:
     """Terms as quadratic forms on y."""
-    at, coefficients, _ = rows.expand(batch)
+    at, coefficients = rows.expand(batch)
     slopes = Slopes.of_terms(batch)
     if slopes is not None:
         slopes = slopes._replace(matrix=by_entry(slopes.matrix, rows.d))
-    used = (coefficients != 0).any(axis=1)
-    return Forms(at, used, coefficients, pieces_of(batch, rows.d).matrix, turning=0, slopes=slopes)
+    used = (coefficients.value != 0).any(axis=1)
+    return Forms(at, used, coefficients.value, whole_form(batch, rows.d).value, turning=0, slopes=slopes)
 
 
 def with_world(reading: Reading) -> Reading:
@@ -156,11 +143,6 @@ def _shadow(batch: Terms) -> Terms:
     if batch.entrywise is None:
         return batch
     count, size = batch.matrix.shape[:2]
-    d = batch.entrywise.matrix.shape[1] // size
-    blocks = np.abs(batch.entrywise.matrix).reshape(count, size, d, size, d)
+    d = batch.entrywise.form.value.shape[1] // size
+    blocks = np.abs(batch.entrywise.form.value).reshape(count, size, d, size, d)
     return replace(batch, matrix=blocks.max(axis=(2, 4)).astype(batch.matrix.dtype))
-
-
-def _real(rows: Array) -> Array:
-    """Rows as real entries: (n, 3) as they are, complex (n, 1) as (n, 2)."""
-    return np.column_stack([rows.real, rows.imag]) if np.iscomplexobj(rows) else rows

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -113,11 +113,8 @@ class Certificate(Shown):
     `bool(certificate)` is True if it is CERTIFIED. `print(certificate)` shows a report.
 
     Attributes:
-        status: CERTIFIED, BOUNDED or INCONCLUSIVE.
         cost: graph.error(values).
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
-        gap: cost - lower_bound, in the unit of graph.error.
-        relative_gap: gap / cost, or 0 if that is above the tolerance and the cost is zero to the digits of the data.
         tolerance: largest relative gap that counts as CERTIFIED.
         method: where the bound is from: multipliers in closed form ("multipliers", "multipliers, polished"), the
             semidefinite relaxation ("chordal SDP") or the "staircase".
@@ -133,11 +130,8 @@ class Certificate(Shown):
             below 1e-5 of what was measured.
     """
 
-    status: CertificateStatus
     cost: float
     lower_bound: float
-    gap: float
-    relative_gap: float
     tolerance: float
     method: str
     shift: float
@@ -150,6 +144,34 @@ class Certificate(Shown):
 
     def __bool__(self) -> bool:
         return self.status is CertificateStatus.CERTIFIED
+
+    @property
+    def status(self) -> CertificateStatus:
+        """CERTIFIED, BOUNDED or INCONCLUSIVE."""
+        if self.relative_gap <= self.tolerance:
+            return CertificateStatus.CERTIFIED
+        return CertificateStatus.BOUNDED if self.lower_bound > 0 else CertificateStatus.INCONCLUSIVE
+
+    @property
+    def gap(self) -> float:
+        """The cost less the lower bound, in the unit of graph.error."""
+        return self.cost - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap / cost, or 0 if that is above the tolerance and the cost is zero to the digits of the data."""
+        return 0.0 if self.gap <= 0 or self.zero_cost else self.gap / self.cost
+
+    def with_bound(
+        self, lower_bound: float, shift: float, rounding: float, method: str, timings: Mapping[str, float]
+    ) -> Certificate:
+        """The certificate with a verified bound of the same graph where that one is better and something to gain."""
+        if not (lower_bound > self.lower_bound and self.relative_gap):
+            return self
+        return replace(
+            self, lower_bound=min(lower_bound, self.cost), shift=shift, rounding=rounding, method=method,
+            timings=timings, notes=tuple(note for note in self.notes if note.kind is not NoteKind.ADVICE),
+        )  # fmt: skip
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -184,24 +206,6 @@ class Certificate(Shown):
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-
-def verdict(
-    cost: float, lower_bound: float, tolerance: float, *, is_zero: bool = False
-) -> tuple[CertificateStatus, float, float]:
-    """Status, gap and relative gap of a verified bound that is neither negative nor above the cost.
-
-    Args:
-        cost: graph.error(values).
-        lower_bound: verified.
-        tolerance: largest relative gap that counts as CERTIFIED.
-        is_zero: the cost is zero to the digits of the data, where the bound does not say so.
-    """
-    gap = cost - lower_bound
-    relative_gap = gap / cost if gap > 0 and not is_zero else 0.0
-    if relative_gap <= tolerance:
-        return CertificateStatus.CERTIFIED, gap, relative_gap
-    return CertificateStatus.BOUNDED if lower_bound > 0 else CertificateStatus.INCONCLUSIVE, gap, relative_gap
 
 
 def finite_or_none(number: float) -> float | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Self
+
+from gtsam_sdp.remedies import Advice, Remedy
 
 
 class NoteKind(Enum):
@@ -16,15 +19,7 @@ class NoteKind(Enum):
     """Why the certificate is not better, and what helps: of no use once it is."""
 
 
-class Remedy(Enum):
-    """What a note advises."""
-
-    OPTIMISE = "optimise first"
-    REFINE = "gtsam_sdp.refine"
-    RELAX = 'method="chordal"'
-
-
-class Note(str):
+class Note(Advice):
     """A sentence for the user.
 
     Attributes:
@@ -33,12 +28,11 @@ class Note(str):
     """
 
     kind: NoteKind
-    remedy: Remedy | None
 
-    def __new__(cls, text: str, kind: NoteKind = NoteKind.FACT, remedy: Remedy | None = None) -> Note:
-        """The sentence."""
-        note = super().__new__(cls, text)
-        note.kind, note.remedy = kind, remedy
+    def __new__(cls, *parts: str | Remedy, kind: NoteKind = NoteKind.FACT) -> Self:
+        """The sentence, in parts."""
+        note = super().__new__(cls, *parts)
+        note.kind = kind
         return note
 
 

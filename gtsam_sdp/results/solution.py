@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import gtsam
 
-from gtsam_sdp.proof.bound import VerifiedBound
-from gtsam_sdp.results.certificate import Certificate, finite_or_none, verdict
-from gtsam_sdp.results.notes import NoteKind
+from gtsam_sdp.remedies import Advice, Remedy
+from gtsam_sdp.results.certificate import Certificate, finite_or_none
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Exactness
+
+
+class StageName(StrEnum):
+    """The steps of a search."""
+
+    CERTIFY = "certify"
+    OPTIMISE = "optimise"
+    INITIALISATION = "chordal initialisation"
+    DESCENT = "descent"
+    CONTINUATION = "continuation"
+    STAIRCASE = "staircase"
+    RELAXATION = "relaxation"
+    RELAXATION_AGAIN = "relaxation at the solution"
+
+
+class FoundBy(StrEnum):
+    """How values were found."""
+
+    GIVEN = "given"
+    LOCAL = "local"
+    INITIALISATION = "chordal initialisation"
+    CONTINUATION = "continuation"
+    STAIRCASE = "staircase"
+    RELAXATION = "chordal"
 
 
 @dataclass(frozen=True)
@@ -69,30 +92,32 @@ class Solution(Shown):
     stages: tuple[Stage, ...]
     improvement: float
     relaxation: SdpSolution | None
-    untried: tuple[str, ...] = ()
+    untried: tuple[Advice, ...] = ()
 
     @property
-    def advice(self) -> str:
+    def advice(self) -> Advice:
         """Why the values are not certified, and what to try; empty if they are."""
         if self.certificate:
-            return ""
+            return Advice("")
         terms = self.certificate.terms
         if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
-            return "most of the gap is what the dropped factors cost, which count as 0 in the bound"
+            return Advice("most of the gap is what the dropped factors cost, which count as 0 in the bound")
         if self.untried:
-            return f"with more time it would be tried: {'; '.join(self.untried)}"
-        if self.relaxation is None and any(stage.name == "relaxation" for stage in self.stages):
-            return "the relaxation on cliques could not be solved here, and the bound of the other steps leaves the gap"
+            listed = [part for what in self.untried for part in ("; ", what)]
+            return Advice("with more time it would be tried: ", *listed[1:])
+        if self.relaxation is None and any(stage.name == StageName.RELAXATION for stage in self.stages):
+            text = "the relaxation on cliques could not be solved here, and the bound of the other steps leaves the gap"
+            return Advice(text)
         if self.relaxation is None:
-            return 'no relaxation on cliques was solved: try method="chordal", or more time'
+            return Advice("no relaxation on cliques was solved: try ", Remedy.RELAX, ", or more time")
         tight, count = self.relaxation.tight, len(self.relaxation.eigenvalue_ratios)
         if tight < count:
-            other = "" if self.relaxation.lift == "vector" else ': try lift="vector"'
-            return (
+            text = (
                 f"{tight} of {count} cliques of the last relaxation are tight, so that the gap may be its own "
-                f"and the values optimal all the same{other}"
+                "and the values optimal all the same"
             )
-        return "the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap"
+            return Advice(text) if self.relaxation.lift == "vector" else Advice(text, ": try ", Remedy.VECTOR_LIFT)
+        return Advice("the last relaxation is tight, but the solver's accuracy or the terms' tangents leave a gap")
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate, how the values were found, and the stages, as plain types.
@@ -111,44 +136,3 @@ class Solution(Shown):
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A verified lower bound, what it took, how it was found, and the seconds of the steps."""
-
-    lower_bound: float
-    shift: float
-    rounding: float
-    method: str
-    timings: Mapping[str, float]
-
-    @classmethod
-    def of(cls, bound: VerifiedBound, method: str, seconds: float) -> Proof:
-        """What a verified bound proves of a sum of squares."""
-        return cls(max(float(bound.value), 0.0), bound.shift, bound.rounding, method, {method: seconds})
-
-    @classmethod
-    def of_certificate(cls, known: Certificate) -> Proof:
-        """What a certificate proves."""
-        return cls(known.lower_bound, known.shift, known.rounding, known.method, known.timings)
-
-
-def with_bound(certificate: Certificate, proof: Proof | None) -> Certificate:
-    """A certificate with a better verified lower bound of the same graph."""
-    if proof is None or proof.lower_bound <= certificate.lower_bound or not certificate.relative_gap:
-        return certificate
-    lower_bound = min(proof.lower_bound, certificate.cost)
-    status, gap, relative_gap = verdict(certificate.cost, lower_bound, certificate.tolerance)
-    return replace(
-        certificate,
-        status=status,
-        lower_bound=lower_bound,
-        gap=gap,
-        relative_gap=relative_gap,
-        method=proof.method,
-        shift=proof.shift,
-        rounding=proof.rounding,
-        timings=proof.timings,
-        notes=tuple(note for note in certificate.notes if note.kind is not NoteKind.ADVICE),
-    )

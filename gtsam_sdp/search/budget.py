@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from gtsam_sdp.deadline import until
+from gtsam_sdp.remedies import Advice, Remedy
+from gtsam_sdp.results.solution import StageName
 
 _FIRST_RESERVE = 0.2
 """Share of the limit that is kept for the first certification, whose time nothing tells."""
@@ -40,6 +46,9 @@ _MORE = 1 / 3
 _LONGER = 4.0
 """So many times what the search took is advised where nothing predicts the time of what was left out."""
 
+_SHARE = 0.9
+"""Share of the time left that a global method gets: what it finds is to be optimised and certified."""
+
 _TYPICAL = 2.5
 """Solving a relaxation takes about so many times what is predicted, where its weights are uneven."""
 
@@ -55,6 +64,7 @@ class Budget:
         reading: time of reading the graph [s].
         optimising: time of the last optimisation [s].
         untried: what was not begun, and how long it may take.
+        lap: when the last stage ended, by `time.perf_counter` [s].
     """
 
     limit: float | None
@@ -62,7 +72,8 @@ class Budget:
     certifying: float | None = None
     reading: float = 0.0
     optimising: float = 0.0
-    untried: list[str] = field(default_factory=list)
+    untried: list[Advice] = field(default_factory=list)
+    lap: float = field(default_factory=time.perf_counter)
 
     @property
     def elapsed(self) -> float:
@@ -94,6 +105,10 @@ class Budget:
         """When searching has to end, by `time.perf_counter` [s]."""
         return time.perf_counter() + self.remaining
 
+    def ends_with(self, seconds: float) -> float:
+        """When a method that gets so many seconds has to end, to leave time for what it finds."""
+        return time.perf_counter() + _SHARE * seconds
+
     @property
     def for_a_rung(self) -> float:
         """Seconds that a global method gets: without a limit the rest of half a minute, or a part of what was used.
@@ -109,26 +124,41 @@ class Budget:
         """The same for a relaxation, which is worth nothing before it ends."""
         return _TYPICAL * LONG if self.limit is None else self.remaining
 
-    def certified_in(self, seconds: float) -> None:
-        """Takes down how long a certification took."""
-        self.certifying = max(seconds, self.certifying or 0.0)
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Within it the proof of a certificate is kept from taking too long, and it is remembered if it was."""
+        with until(self.proof_ends) as deadline:
+            yield
+        if deadline.was_felt:
+            self.leave("the whole proof at the values")
+
+    def took(self, stage: StageName) -> float:
+        """Ends a stage; the time since the one before it [s]."""
+        now = time.perf_counter()
+        seconds, self.lap = now - self.lap, now
+        if stage is StageName.CERTIFY:
+            self.certifying = max(seconds, self.certifying or 0.0)
+        if stage is StageName.OPTIMISE:
+            self.optimising = seconds
+        return seconds
 
     def allows(self, what: str, predicted: float, gap: float) -> bool:
         """Whether a step of a predicted time [s] is begun; `gap` is counted in tolerances. If not, it is remembered."""
         allowed = self.remaining if self.limit is not None else _SHORT if gap < _NEARLY else LONG
         if predicted <= allowed:
             return True
-        seconds = math.ceil(self.elapsed + _TYPICAL * predicted)
         longest = math.ceil(_TYPICAL * predicted)
-        self.leave(f"{what} (about {predicted:.0f} to {longest} s: time_limit={seconds})")
+        seconds = math.ceil(self.elapsed + _TYPICAL * predicted)
+        self.leave(what, seconds, f"about {predicted:.0f} to {longest} s: ")
         return False
 
-    def leave(self, what: str) -> None:
-        """Remembers what was not begun."""
-        if not what.endswith(")"):
-            what += f" (time_limit={math.ceil(max(2 * LONG, _LONGER * self.elapsed))})"
-        if what not in self.untried:
-            self.untried.append(what)
+    def leave(self, what: str, seconds: int | None = None, remark: str = "") -> None:
+        """Remembers what was not begun, and the time limit that lets it be [s]."""
+        if seconds is None:
+            seconds = math.ceil(max(2 * LONG, _LONGER * self.elapsed))
+        advice = Advice(f"{what} ({remark}", Remedy.TIME, f"{seconds})")
+        if advice not in self.untried:
+            self.untried.append(advice)
 
     def is_spent(self, closed: float) -> bool:
         """Whether to end, after a rung that closed this share of the gap."""

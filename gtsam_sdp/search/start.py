@@ -56,7 +56,8 @@ class ChordalStart:
         """From terms at the measurements; log-map terms are made convex, those of ranges next to nothing."""
         reading, count = problem.reading, problem.layout.space.rows
         origin = np.zeros_like(reading.estimate)
-        origin[reading.layout.blocks[:, None] + np.arange(count)] = np.eye(count)
+        for group in reading.layout.groups:
+            origin[group.rows] = np.eye(count)[: group.count]
         reading = with_hard_values(replace(reading, estimate=origin))
         problem = Problem(reading, [_started(batch, count) for batch in problem.terms])
         if not problem.terms:
@@ -101,7 +102,7 @@ def zero_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsupported
             continue
         for key, kind in zip(factor.keys(), adapter.kinds, strict=True):
             if not values.exists(key):
-                values.insert(key, np.zeros(_length(factor, adapter)) if kind == "Vector" else getattr(gtsam, kind)())
+                values.insert(key, kind.identity(_length(factor, adapter) if kind.has_length else 0))
     missing = list(dict.fromkeys(key for o in unknown for key in o.keys if not values.exists(key)))
     if missing:
         _raise_missing(missing, unknown, on_unsupported)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from gtsam_sdp.results.notes import NoteKind, percent
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.show import text as report
+from gtsam_sdp.show.rows import Row, certificate_rows, counts_text, proof, solution_rows, stage_cells
 
 _MEANING = {
     "EXACT": "equal to the factor's cost everywhere",
@@ -36,7 +36,7 @@ _LEFT = " style='text-align:left'"
 
 def certificate_html(certificate: Certificate) -> str:
     """The verdict, its numbers, the factors that limit the gap, and the next step."""
-    parts = [_headline(certificate), _facts(report.certificate_rows(certificate))]
+    parts = [_headline(certificate), _facts(certificate_rows(certificate))]
     parts += _limits(certificate)
     parts += [_line("note", note) for note in certificate.notes]
     if not certificate and not any(note.kind is NoteKind.ADVICE for note in certificate.notes):
@@ -47,13 +47,8 @@ def certificate_html(certificate: Certificate) -> str:
 def solution_html(solution: Solution) -> str:
     """The verdict, how the values were found, the steps, and the next one."""
     certificate = solution.certificate
-    rows = [*report.certificate_rows(certificate), ("found by", solution.method, report.gain_text(solution))]
-    stages = [
-        (stage.name, f"{stage.seconds:.2f}", _finite(stage.cost), _finite(stage.lower_bound), stage.note)
-        for stage in solution.stages
-    ]
-    parts = [_headline(certificate), _facts(rows), *_limits(certificate)]
-    parts.append(_table(("stage", "time [s]", "cost", "bound", ""), stages))
+    parts = [_headline(certificate), _facts(solution_rows(solution)), *_limits(certificate)]
+    parts.append(_table(("stage", "time [s]", "cost", "bound", ""), stage_cells(solution)))
     parts += [_line("note", note) for note in certificate.notes]
     parts += [_line("next", solution.advice)] if solution.advice else []
     return _frame(parts)
@@ -63,7 +58,7 @@ def factor_terms_html(terms: FactorTerms) -> str:
     """How many factors of which type, and those that contribute most to the gap."""
     counts = [(name, str(count)) for name, count in terms.type_counts().items()]
     largest = [term for term in terms.largest() if term.contribution > 0]
-    parts = [_title(report.counts_text(terms), _GREY), _table(("type", "factors"), counts)]
+    parts = [_title(counts_text(terms), _GREY), _table(("type", "factors"), counts)]
     if largest:
         parts += [_line("largest contributions to the gap", ""), _term_table(largest)]
     return _frame(parts)
@@ -97,7 +92,7 @@ def sdp_solution_html(solution: SdpSolution) -> str:
     lost = (solution.objective - solution.lower_bound) / abs(solution.objective or 1.0)
     excess = f": {percent(lost)} more than can be proven" if lost > _LOST else ""
     rows = [
-        ("verified bound", f"{solution.lower_bound:.10g}", report.proof(solution.lower_bound)),
+        ("verified bound", f"{solution.lower_bound:.10g}", proof(solution.lower_bound)),
         ("the solver says", f"{solution.objective:.10g}", f"{solution.message}, not verified{excess}"),
         ("tight cliques", f"{tight} of {len(ratios)}", weakest),
         ("iterations", str(solution.iterations), f"{sum(solution.timings.values()):.2f} s in all"),
@@ -127,9 +122,8 @@ def tree_html(tree: CliqueTree) -> str:
 
 def qcqp_html(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of the lifted problem."""
-    size, entries = report.qcqp_size(qcqp)
+    size, entries, field = report.qcqp_size(qcqp)
     blocks = len(qcqp.layout.blocks)
-    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
     rows = [
         ("Q", f"{size} x {size}", f"{field}, {entries} entries, {entries / max(size, 1) ** 2:.2g} of all"),
         ("Y", f"{size} x {qcqp.rank}", "lift(values), unlift(Y)"),
@@ -188,7 +182,7 @@ def _line(name: str, text: str) -> str:
     return f"<div>{html.escape(name)}: {html.escape(text)}</div>"
 
 
-def _facts(rows: Iterable[report.Row]) -> str:
+def _facts(rows: Iterable[Row]) -> str:
     """A table with a name at the head of each row."""
     body = "".join(
         f"<tr><th{_LEFT}>{html.escape(name)}</th><td{_LEFT}>{html.escape(number)}</td>"
@@ -210,10 +204,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], hints: Sequence[
     lines = ["".join(cell(k, column, text) for column, text in enumerate(row)) for k, row in enumerate(rows)]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _finite(number: float) -> str:
-    return f"{number:.7g}" if math.isfinite(number) else ""
 
 
 def _frame(parts: Iterable[str]) -> str:

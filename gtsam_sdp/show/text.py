@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from gtsam_sdp.errors import format_factor
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.linalg.real import reals_per_number
 from gtsam_sdp.relaxation.gram import GramLift
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import CliqueTree
 from gtsam_sdp.relaxation.vector import VectorQcqp
+from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
 from gtsam_sdp.results.notes import percent
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Solution
-from gtsam_sdp.tolerances import SAME_COST
+from gtsam_sdp.show.rows import certificate_rows, counts_text, row_lines, solution_rows, stage_cells
 
-Row = tuple[str, str, str]
-"""A row of a report: its name, a number, and what it is."""
+_NO_WORDS: Mapping[Remedy, str] = {}
 
 
 def headline(certificate: Certificate) -> str:
@@ -36,39 +37,6 @@ def headline(certificate: Certificate) -> str:
     if status == "BOUNDED":
         return f"{verdict}: no solution is better by more than {gap} (asked for: {percent(certificate.tolerance)})"
     return "INCONCLUSIVE: no useful lower bound was found; this does not mean that the solution is wrong"
-
-
-def proof(bound: float) -> str:
-    """What a lower bound is worth: 0 needs no proof."""
-    return "proven for all values" if bound > 0 else "trivial"
-
-
-def _part(certificate: Certificate) -> str:
-    if certificate.zero_cost:
-        return "the cost is zero to the digits of the data"
-    return f"{percent(certificate.relative_gap)} of the cost"
-
-
-def certificate_rows(certificate: Certificate) -> list[Row]:
-    """The rows of a certificate's report."""
-    stationarity = certificate.stationarity
-    condition = ", under the assumption below" if certificate.assumptions and certificate.lower_bound > 0 else ""
-    rows = [
-        ("cost", f"{certificate.cost:.10g}", "graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}", f"{proof(certificate.lower_bound)}{condition}"),
-        ("gap", f"{certificate.gap:.3g}", _part(certificate)),
-        ("terms", counts_text(certificate.terms), ""),
-    ]
-    if np.isfinite(stationarity):
-        rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}", ""))
-    rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms", ""))
-    return rows
-
-
-def gain_text(solution: Solution) -> str:
-    """How much better a solution is than the values given; empty if that is rounding."""
-    is_better = solution.improvement > SAME_COST * solution.cost
-    return f"{solution.improvement:.6g} below the values given" if is_better else ""
 
 
 def limiting_factors(certificate: Certificate) -> list[FactorTerm]:
@@ -95,12 +63,6 @@ def term_text(term: FactorTerm) -> str:
     )
 
 
-def counts_text(terms: FactorTerms) -> str:
-    """How many factors there are, and how exact their terms: `25 factors: 20 tangent, 5 exact`."""
-    counts = ", ".join(f"{n} {name.lower().replace('_', ' ')}" for name, n in terms.counts().items())
-    return f"{len(terms)} factors: {counts}" if counts else "no factors"
-
-
 def terms_text(terms: FactorTerms) -> str:
     """What `print(certificate.terms)` shows: counts by exactness and type, and the largest contributions."""
     lines = [counts_text(terms)]
@@ -114,40 +76,42 @@ def terms_text(terms: FactorTerms) -> str:
 
 def qcqp_text(qcqp: Qcqp | VectorQcqp) -> str:
     """The size of a lifted problem: rows and entries of Q, columns of Y, constraints, constant."""
-    size, entries = qcqp_size(qcqp)
-    field = "complex" if np.iscomplexobj(qcqp.Q.data) else "real"
+    size, entries, field = qcqp_size(qcqp)
     return (
         f"{type(qcqp).__name__}: Q {size} x {size}, {field}, {entries} entries; Y {size} x {qcqp.rank}; "
         f"{qcqp.constraint_count} constraints; constant {qcqp.constant:.6g}"
     )
 
 
-def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int]:
-    """Rows of Q, and its entries."""
-    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices)
+def qcqp_size(qcqp: Qcqp | VectorQcqp) -> tuple[int, int, str]:
+    """Rows of Q, its entries, and whether they are real or complex."""
+    return len(qcqp.Q.indptr) - 1, len(qcqp.Q.indices), ("real", "complex")[reals_per_number(qcqp.Q) - 1]
 
 
-def certificate_text(certificate: Certificate) -> str:
-    """The report that `print(certificate)` shows."""
-    lines = [headline(certificate)]
-    lines += [f"  {name:<13} {number}   {what}".rstrip() for name, number, what in certificate_rows(certificate)]
-    limits = limiting_factors(certificate)
-    if limits and not certificate:
-        lines.append("  largest contributions to the gap:")
-        lines += [f"    {_contribution_text(t)}" for t in limits]
-    lines += [f"  note: {note}" for note in certificate.notes]
+def certificate_text(certificate: Certificate, words: Mapping[Remedy, str] = _NO_WORDS) -> str:
+    """The report that `print(certificate)` shows, with other words for remedies if there are any."""
+    lines = [headline(certificate), *row_lines(certificate_rows(certificate)), *_remarks(certificate, words)]
     return "\n".join(lines)
 
 
-def solution_text(solution: Solution) -> str:
+def _remarks(certificate: Certificate, words: Mapping[Remedy, str]) -> list[str]:
+    """What limits the gap, and the notes."""
+    lines, limits = [], limiting_factors(certificate)
+    if limits and not certificate:
+        lines.append("  largest contributions to the gap:")
+        lines += [f"    {_contribution_text(t)}" for t in limits]
+    return lines + [f"  note: {note.said(words)}" for note in certificate.notes]
+
+
+def solution_text(solution: Solution, words: Mapping[Remedy, str] = _NO_WORDS) -> str:
     """The report that `print(solution)` shows: the certificate's, and the steps."""
-    found = [solution.method, gain_text(solution)]
-    lines = [certificate_text(solution.certificate), f"  found by      {', '.join(filter(None, found))}"]
-    for stage in solution.stages:
-        cost = f"cost {stage.cost:<12.7g}" if math.isfinite(stage.cost) else " " * 17
-        bound = f"bound {stage.lower_bound:<12.7g}" if math.isfinite(stage.lower_bound) else " " * 18
-        lines.append(f"    {stage.name:<26} {stage.seconds:6.2f} s   {cost} {bound} {stage.note}".rstrip())
-    lines += [f"  {solution.advice}"] if solution.advice else []
+    *rows, found_by = solution_rows(solution)
+    lines = [headline(solution.certificate), *row_lines(rows), *_remarks(solution.certificate, words)]
+    lines += row_lines([found_by])
+    for name, seconds, cost, bound, note in stage_cells(solution):
+        cost, bound = f"cost {cost:<12}" if cost else " " * 17, f"bound {bound:<12}" if bound else " " * 18
+        lines.append(f"    {name:<26} {seconds:>6} s   {cost} {bound} {note}".rstrip())
+    lines += [f"  {solution.advice.said(words)}"] if solution.advice else []
     return "\n".join(lines)
 
 

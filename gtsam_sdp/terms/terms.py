@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.distances import NEAREST, DistanceTerms
 from gtsam_sdp.terms.entrywise import Entrywise
 
@@ -34,7 +35,7 @@ class Exactness(IntEnum):
 class Terms:
     """Terms of m factors of equal shape: g_k(Y) = Re tr(X^H matrix_k X) + constant_k, X the factor's local rows.
 
-    The local rows are the rotation blocks of `rotations`, then one row
+    The local rows are the rotation blocks of `rotations`, the rows of `singles`, then one row
     combination @ Y[translations] - offset @ Y[world] for each row of `combination`: only differences of
     translations enter, so that numbers stay as large as the measurements and not as large as the map.
 
@@ -44,13 +45,14 @@ class Terms:
         translations: translation rows that take part, (m, t).
         combination: coefficients of the translation rows, (q, t) or (m, q, t).
         offset: coefficients of the world frame's rows, (m, q, rows), or None.
-        matrix: Hermitian, (m, r, r) with r = a * rows + q.
+        matrix: Hermitian, (m, r, r) with r = a * rows + s + q.
         constant: (m,).
         exactness: `Exactness` of each, (m,).
         magnitude: sizes of the numbers that `matrix` was summed from, (m, r, r); None: they do not cancel.
         entrywise: where `matrix` is only a bound, the factor's exact cost as a quadratic form on the d * r entries of
             X, row by row, and a constant of its own, which the vector lift can hold; None if there is none.
         distances: where the terms are tangents in a squared distance: how to take others; None if they are not.
+        singles: rows that take part as they are, those of directions, (m, s); None if there are none.
     """
 
     factor: Array
@@ -64,6 +66,29 @@ class Terms:
     magnitude: Array | None = None
     entrywise: Entrywise | None = None
     distances: DistanceTerms | None = None
+    singles: Array | None = None
+
+    @property
+    def first_rows(self) -> Array:
+        """First rows of all that takes part, (m, a + s + t)."""
+        singles = no_rows(len(self.factor)) if self.singles is None else self.singles
+        return np.concatenate([self.rotations, singles, self.translations], axis=1)
+
+    def whole_rows(self, count: int, rotations: Array | None = None) -> Array:
+        """Rows that take part as they are, of rotations of `count` rows and singles, (m, a * count + s).
+
+        Args:
+            count: rows of a rotation.
+            rotations: first rows of blocks to take in place of the terms' own, (m, a).
+        """
+        starts = self.rotations if rotations is None else rotations
+        rows = (starts[:, :, None] + np.arange(count)).reshape(len(starts), -1)
+        return rows if self.singles is None else np.concatenate([rows, self.singles], axis=1)
+
+    @property
+    def form(self) -> Bounded:
+        """The matrices with the sizes of the numbers behind them, (m, r, r)."""
+        return Bounded.of(self.matrix) if self.magnitude is None else Bounded(self.matrix, self.magnitude)
 
     def touching(self, points: Array) -> Terms:
         """The tangents at other distances, (m,); terms of no distances are the same everywhere."""
@@ -85,7 +110,7 @@ class Terms:
     def local_rows(self, lifted: Array, world: int) -> Array:
         """X of every term, (m, r, rows)."""
         count = lifted.shape[1]
-        rotated = lifted[self.rotations[:, :, None] + np.arange(count)].reshape(len(self.factor), -1, count)
+        rotated = lifted[self.whole_rows(count)]
         moved = self.combination @ lifted[self.translations]
         if self.offset is not None:
             moved = moved - self.offset @ lifted[world : world + count]
@@ -99,8 +124,7 @@ class Terms:
     def size(self, lifted: Array, world: int) -> Array:
         """|g_k| before cancellation: <|matrix|, |X| |X|^T> + |constant|, (m,)."""
         local = np.linalg.norm(self.local_rows(lifted, world), axis=2)
-        magnitude = np.abs(self.matrix) if self.magnitude is None else self.magnitude
-        return np.einsum("ki,kij,kj->k", local, magnitude, local) + np.abs(self.constant)
+        return np.einsum("ki,kij,kj->k", local, self.form.magnitude, local) + np.abs(self.constant)
 
 
 def residual_matrix(coefficients: Array, weight: Array | float = 1.0) -> Array:

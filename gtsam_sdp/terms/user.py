@@ -9,27 +9,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gtsam_sdp.errors import InvalidTermError, format_key
+from gtsam_sdp.linalg.bounded import Bounded
 from gtsam_sdp.terms.terms import Exactness, Terms, residual_matrix
 from gtsam_sdp.values.layout import Layout
 
 
 @dataclass(frozen=True)
 class Residual:
-    """One d-dimensional residual vector in the world frame, linear in rotations and translations.
+    """One d-dimensional residual vector in the world frame, linear in rotations, translations and directions.
 
-    r = sum_k R_k rotation[k] + sum_k translation[k] t_k + world, contributing weight / 2 * |r|^2 to a term.
+    r = sum_k R_k rotation[k] + sum_k translation[k] t_k + sum_k direction[k] u_k + world, contributing
+    weight / 2 * |r|^2 to a term.
 
     Attributes:
         weight: may be negative; the term as a whole has to stay below the factor's cost.
         rotation: for a key, a vector (d,) in that key's frame.
         translation: for a key, a number.
         world: a constant vector (d,) in the world frame.
+        direction: for a key that holds a Unit3, a number.
     """
 
     weight: float
     rotation: Mapping[int, ArrayLike] = field(default_factory=dict)
     translation: Mapping[int, float] = field(default_factory=dict)
     world: ArrayLike | None = None
+    direction: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,14 @@ class Term:
             vectors = [np.asarray(vector, dtype=float) for vector in given]
             if any(vector.shape != (d,) for vector in vectors):
                 raise InvalidTermError(f"{where} has a vector of the wrong length: in {d}D each needs {d} numbers.")
-            numbers = [residual.weight, self.constant, *residual.translation.values(), *(x for v in vectors for x in v)]
+            factors = [*residual.translation.values(), *residual.direction.values()]
+            numbers = [residual.weight, self.constant, *factors, *(x for v in vectors for x in v)]
             if not np.isfinite(np.array(numbers, dtype=float)).all():
                 raise InvalidTermError(f"{where} holds a number that is not finite.")
             for key, rows, what in (
                 *((k, layout.rotation, "rotation") for k in residual.rotation),
                 *((k, layout.translation, "position") for k in residual.translation),
+                *((k, layout.direction, "direction") for k in residual.direction),
             ):
                 if key not in keys:
                     raise InvalidTermError(f"{where} uses key {format_key(key)}, which is none of the factor's keys.")
@@ -83,9 +89,11 @@ class Term:
         self._check(factor, keys, layout)
         rotation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.rotation))
         translation_keys = list(dict.fromkeys(k for r in self.residuals for k in r.translation))
+        direction_keys = list(dict.fromkeys(k for r in self.residuals for k in r.direction))
         space = layout.space
         rows = space.rows
-        count = len(rotation_keys) * rows
+        turning = len(rotation_keys) * rows
+        count = turning + len(direction_keys)
         coefficients = np.zeros((len(self.residuals), count + len(self.residuals)), dtype=space.dtype)
         combination = np.zeros((len(self.residuals), len(translation_keys)))
         offset = np.zeros((1, len(self.residuals), rows), dtype=space.dtype)
@@ -93,13 +101,18 @@ class Term:
             for key, vector in residual.rotation.items():
                 start = rotation_keys.index(key) * rows
                 coefficients[line, start : start + rows] = space.vectors(np.asarray(vector))
+            for key, number in residual.direction.items():
+                coefficients[line, turning + direction_keys.index(key)] = number
             for key, number in residual.translation.items():
                 combination[line, translation_keys.index(key)] = number
             if residual.world is not None:
                 offset[0, line] = -space.vectors(np.asarray(residual.world))
             coefficients[line, count + line] = 1.0
         weights = np.array([r.weight for r in self.residuals], dtype=float)
+        squares = Bounded.of(coefficients).apply(residual_matrix, weights / 2)
+        form = squares.apply(lambda x: x.sum(axis=0)[None])
         numbers_r = np.array([layout.number(k) for k in rotation_keys], dtype=np.intp)
+        numbers_u = np.array([layout.number(k) for k in direction_keys], dtype=np.intp)
         numbers_t = np.array([layout.number(k) for k in translation_keys], dtype=np.intp)
         return Terms(
             factor=np.array([factor]),
@@ -107,9 +120,9 @@ class Term:
             translations=layout.translation[numbers_t][None].astype(np.intp),
             combination=combination,
             offset=offset if self.absolute else None,
-            matrix=residual_matrix(coefficients, weights / 2).sum(axis=0)[None],
+            matrix=form.value,
             constant=np.array([float(self.constant)]),
             exactness=np.array([self.exactness]),
-            magnitude=(1 + len(weights) / 8)
-            * residual_matrix(np.abs(coefficients), np.abs(weights) / 2).sum(axis=0)[None],
+            magnitude=(1 + len(weights) / 8) * form.magnitude,
+            singles=layout.direction[numbers_u][None].astype(np.intp) if direction_keys else None,
         )

@@ -1,1 +1,1 @@
-"""Types of values: which rows of the lifted matrix each one owns."""
+"""Types of values: what each one is made of, and which rows of the lifted matrix it owns."""

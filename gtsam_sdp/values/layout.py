@@ -1,49 +1,27 @@
 """The table of variables: which rows of the lifted matrix Y each one owns, and the way there and back.
 
 A rotation owns the rows R^T, a pose the rows [R^T; t^T], a point or vector the rows p^T. In two dimensions rows are
-complex numbers: a rotation is z = cos + i sin, a translation x + i y. A direction in space is the first row of a
-rotation whose other two rows are of no consequence. See docs/maths/, section 1.
+complex numbers: a rotation is z = cos + i sin, a translation x + i y. A direction in space owns the row
+u^T. See docs/maths/, section 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import gtsam
 import numpy as np
 
-from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.blocks import BLOCKS, CONSTRAINED, DIRECTION, FREE, ROTATION, Block, BlockGroup, rows_of
+from gtsam_sdp.values.kind import Kind
+from gtsam_sdp.values.kinds import KINDS, by_kind, common_dimension
 from gtsam_sdp.values.space import Space
 
 WORLD = -1
 """Stands for the world frame where a variable's number is expected."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A type of variable: its name in GTSAM, its dimension (None: any), and which rows it owns."""
-
-    name: str
-    dimension: int | None
-    rotates: bool
-    translates: bool
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("Rot2", 2, True, False),
-        Kind("Rot3", 3, True, False),
-        Kind("Unit3", 3, True, False),
-        Kind("Pose2", 2, True, True),
-        Kind("Pose3", 3, True, True),
-        Kind("Vector", None, False, True),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -53,45 +31,69 @@ class Layout:
     Attributes:
         space: the plane or space.
         keys: GTSAM keys in increasing order, (v,); those that only dropped factors hold are left out.
-        kinds: name of each variable's kind, (v,).
+        kinds: each variable's kind, (v,).
         lengths: numbers of a vector variable, 0 for others, (v,).
-        rotation: first row of each variable's rotation, -1 if it has none, (v,).
-        translation: first row of each variable's translation or vector, -1 if it has none, (v,).
+        starts: first row of each variable, (v,).
+        first: first row of each variable's block of each kind, -1 if it has none, (v,).
         world: first row of the world frame, -1 if no absolute factor needs one.
         size: rows of Y.
     """
 
     space: Space
     keys: Array
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     lengths: Array
-    rotation: Array
-    translation: Array
+    starts: Array
+    first: Mapping[Block, Array]
     world: int
     size: int
 
     @classmethod
-    def build(cls, keys: Array, kinds: tuple[str, ...], lengths: Array, *, world: bool) -> Layout:
-        """Gives rows to variables in the order of their keys, and the last rows to the world frame."""
+    def build(cls, keys: Array, kinds: Sequence[Kind | str], lengths: Array, *, world: bool) -> Layout:
+        """Gives rows to variables in the order of their keys, and the last rows to the world frame.
+
+        Args:
+            keys: in increasing order, (v,).
+            kinds: of `KINDS`, or their names, (v,).
+            lengths: numbers of a vector variable, 0 for others, (v,).
+            world: whether there is a world frame.
+        """
+        kinds = tuple(KINDS[kind] if isinstance(kind, str) else kind for kind in kinds)
         space = Space(common_dimension(keys, kinds, lengths))
-        rotates = np.array([KINDS[k].rotates for k in kinds], dtype=bool)
-        translates = np.array([KINDS[k].translates for k in kinds], dtype=bool)
-        vector_rows = np.where(lengths > 0, -(-lengths // space.dimension), 1)
-        counts = rotates * space.rows + translates * vector_rows
-        first = np.concatenate([[0], np.cumsum(counts)])
-        rotation = np.where(rotates, first[:-1], -1)
-        translation = np.where(translates, first[:-1] + rotates * space.rows, -1)
-        size = int(first[-1])
+        counts = np.zeros((len(BLOCKS), len(kinds)), dtype=np.intp)
+        for kind, own in by_kind(kinds).items():
+            for place, block in enumerate(BLOCKS):
+                if block in kind.blocks:
+                    counts[place, own] = [block.count(space, length) for length in lengths[own].tolist()]
+        ends = np.cumsum(counts.sum(axis=0))
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.intp)[: len(kinds)]
+        before = np.cumsum(counts, axis=0) - counts
+        size = int(ends[-1]) if len(ends) else 0
         return cls(
             space=space,
             keys=keys,
             kinds=kinds,
             lengths=lengths,
-            rotation=rotation,
-            translation=translation,
+            starts=starts,
+            first={block: np.where(counts[k] > 0, starts + before[k], -1) for k, block in enumerate(BLOCKS)},
             world=size if world else -1,
             size=size + space.rows * world,
         )
+
+    @property
+    def rotation(self) -> Array:
+        """First row of each variable's rotation, -1 if it has none, (v,)."""
+        return self.first[ROTATION]
+
+    @property
+    def direction(self) -> Array:
+        """Row of each variable's unit vector, -1 if it has none, (v,)."""
+        return self.first[DIRECTION]
+
+    @property
+    def translation(self) -> Array:
+        """First row of each variable's translation or vector, -1 if it has none, (v,)."""
+        return self.first[FREE]
 
     @cached_property
     def _numbers(self) -> Mapping[int, int]:
@@ -105,11 +107,11 @@ class Layout:
         return self._numbers[key]
 
     def rows(self, key: int) -> Array:
-        """Rows of Y that belong to a key: its rotation's, then its translation's."""
+        """Rows of Y that belong to a key: its rotation's or direction's, then its translation's."""
         return self._variable_rows(self.number(key))
 
     def _variable_rows(self, number: int) -> Array:
-        starts = np.append(np.where(self.rotation >= 0, self.rotation, self.translation), self._world_start)
+        starts = np.append(self.starts, self._world_start)
         return np.arange(starts[number], starts[number + 1])
 
     @property
@@ -125,14 +127,40 @@ class Layout:
     @cached_property
     def row_variable(self) -> Array:
         """Number of the variable that owns each row, (size,); the number of variables for the world frame."""
-        starts = np.where(self.rotation >= 0, self.rotation, self.translation)
-        return np.searchsorted(np.append(starts, self._world_start), np.arange(self.size), side="right") - 1
+        return np.searchsorted(np.append(self.starts, self._world_start), np.arange(self.size), side="right") - 1
+
+    @property
+    def starts_of_rows(self) -> Array:
+        """First row of the variable, or the world frame, that owns each row, (size,)."""
+        return np.append(self.starts, self._world_start)[self.row_variable]
 
     @cached_property
+    def groups(self) -> tuple[BlockGroup, ...]:
+        """All blocks with a constraint by kind: rotations, the world frame as the last of them, then the others."""
+        found = []
+        for block in CONSTRAINED:
+            own = self.first[block][self.first[block] >= 0]
+            if block == ROTATION:
+                own = np.append(own, self.world) if self.world >= 0 else own
+            if len(own) or block == ROTATION:
+                found.append(BlockGroup(block, own, block.count(self.space)))
+        return tuple(found)
+
+    @property
     def blocks(self) -> Array:
         """First rows of all rotation blocks, the world frame's last, (k,)."""
-        blocks = self.rotation[self.rotation >= 0]
-        return np.append(blocks, self.world) if self.world >= 0 else blocks
+        return self.groups[0].starts
+
+    @cached_property
+    def is_free(self) -> Array:
+        """Whether a row is one of a position or vector, without a constraint, (size,)."""
+        is_free = np.ones(self.size, dtype=bool)
+        is_free[rows_of(self.groups)] = False
+        return is_free
+
+    def block_name(self, row: int) -> str:
+        """What a row is part of: a rotation, a direction, a position."""
+        return next((g.block.name for g in self.groups if (g.rows == row).any()), FREE.name)
 
     def rotation_rows(self, numbers: Array) -> Array:
         """First rotation rows of variables by number; WORLD gives the world frame."""
@@ -141,27 +169,21 @@ class Layout:
     def lift(self, values: gtsam.Values) -> Array:
         """The matrix Y of the values: (size, rows of a rotation), complex in 2D. The world frame is the identity."""
         lifted = np.zeros((self.size, self.space.rows), dtype=self.space.dtype)
-        kinds = np.array(self.kinds)
-        for kind in dict.fromkeys(self.kinds):
-            numbers = np.flatnonzero(kinds == kind)
-            rotations, translations = _read_kind(kind, values, self.keys[numbers], self.space)
-            if rotations is not None:
-                rows = self.rotation[numbers][:, None] + np.arange(self.space.rows)
-                lifted[rows] = self.space.rotations(rotations).swapaxes(1, 2)
-            if translations is not None:
-                self._put_translations(lifted, numbers, translations)
+        for kind, own in by_kind(self.kinds).items():
+            numbers = kind.read(values, self.keys[own])
+            if isinstance(numbers, np.ndarray):
+                self._put(lifted, own, numbers)
+                continue
+            for variable, single in zip(own, numbers, strict=True):
+                self._put(lifted, variable[None], single[None])
         if self.world >= 0:
             lifted[self.world :] = np.eye(self.space.rows)
         return lifted
 
-    def _put_translations(self, lifted: Array, numbers: Array, translations: list[Array] | Array) -> None:
-        if isinstance(translations, np.ndarray):
-            lifted[self.translation[numbers]] = self.space.vectors(translations)
-            return
-        for number, vector in zip(numbers, translations, strict=True):
-            rows = self.space.pack(vector[None])[0]
-            first = self.translation[number]
-            lifted[first : first + len(rows)] = rows
+    def _put(self, lifted: Array, variables: Array, numbers: Array) -> None:
+        """Writes the rows of variables, given their numbers (m, n)."""
+        rows = self.space.pack(numbers)
+        lifted[self.starts[variables][:, None] + np.arange(rows.shape[1])] = rows
 
     def unlift(self, lifted: Array) -> gtsam.Values:
         """Values of a matrix Y; the world frame is turned back to the identity, rotations are projected to SO(d)."""
@@ -169,90 +191,19 @@ class Layout:
             raise ValueError(f"Y must have shape {(self.size, self.space.rows)}, not {lifted.shape}.")
         if self.world >= 0:
             lifted = lifted @ self.space.nearest_rotations(lifted[None, self.world :])[0].conj().T
+        lifted = self.projected(lifted)
         values = gtsam.Values()
-        turning = np.flatnonzero(self.rotation >= 0)
-        turns = self.space.nearest_rotations(lifted[self.rotation[turning][:, None] + np.arange(self.space.rows)])
-        place = np.zeros(len(self.keys), dtype=np.intp)
-        place[turning] = np.arange(len(turning))
-        for number, kind in enumerate(self.kinds):
-            key = int(self.keys[number])
-            rotation = translation = None
-            if kind == "Unit3":  # the other two rows may be anything
-                rotation = lifted[self.rotation[number]][:, None]
-            elif KINDS[kind].rotates:
-                rotation = turns[place[number]].T
-            if KINDS[kind].translates:
-                length = int(self.lengths[number]) or self.space.dimension
-                first = self.translation[number]
-                count = -(-length // self.space.dimension)
-                translation = self.space.unpack(lifted[first : first + count], length)
-            values.insert(key, _gtsam_value(kind, rotation, translation))
+        ends = np.append(self.starts, self._world_start)[1:]
+        for kind, start, end, length, key in zip(
+            self.kinds, self.starts.tolist(), ends.tolist(), self.lengths.tolist(), self.keys.tolist(), strict=True
+        ):
+            numbers = self.space.unpack(lifted[start:end])
+            values.insert(key, kind.write(numbers[:length] if length else numbers))
         return values
 
-
-def common_dimension(keys: Array, kinds: tuple[str, ...], lengths: Array) -> int:
-    """2 or 3: the dimension of the space that all variables live in."""
-    dimensions = {KINDS[k].dimension: i for i, k in reversed(list(enumerate(kinds))) if KINDS[k].dimension}
-    if len(dimensions) == 2:
-        named = " and ".join(f"{format_key(int(keys[i]))} ({kinds[i]})" for _, i in sorted(dimensions.items()))
-        raise InvalidGraphError(f"The graph mixes 2D and 3D variables: {named}. Certify the two parts apart.")
-    if dimensions:
-        return int(next(iter(dimensions)) or 3)
-    return 2 if len(lengths) and set(lengths.tolist()) == {2} else 3
-
-
-def _read_kind(kind: str, values: gtsam.Values, keys: Array, space: Space) -> tuple[Array | None, Any]:
-    """Rotations (m, d, d) and translations ((m, d), or a list of vectors) of all keys of one kind."""
-    if kind in ("Pose2", "Pose3"):
-        poses = _pose_table(kind, values, keys)
-        if kind == "Pose2":
-            angle = poses[:, 2]
-            turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1)
-            return turn.reshape(-1, 2, 2), poses[:, :2]
-        return poses[:, :9].reshape(-1, 3, 3), poses[:, 9:]
-    if kind == "Vector":
-        vectors = [vector_at(values, int(k)) for k in keys]
-        same = all(len(v) == space.dimension for v in vectors)
-        return None, np.array(vectors) if same else vectors
-    if kind == "Unit3":
-        return _frames(np.array([values.atUnit3(int(k)).unitVector() for k in keys])), None
-    at = values.atRot2 if kind == "Rot2" else values.atRot3
-    return np.array([at(int(k)).matrix() for k in keys]), None
-
-
-def _frames(directions: Array) -> Array:
-    """Rotations whose first columns are given directions, (m, 3) to (m, 3, 3)."""
-    least = np.eye(3)[np.argmin(np.abs(directions), axis=1)]
-    second = np.cross(directions, least)
-    second /= np.linalg.norm(second, axis=1)[:, None]
-    return np.stack([directions, second, np.cross(directions, second)], axis=2)
-
-
-def vector_at(values: gtsam.Values, key: int) -> Array:
-    """A vector or point; RuntimeError if the value is none. GTSAM's readers store points in types of their own."""
-    try:
-        return np.atleast_1d(values.atVector(key))
-    except RuntimeError:
-        pass
-    try:
-        return values.atPoint2(key)
-    except RuntimeError:
-        return values.atPoint3(key)
-
-
-def _pose_table(kind: str, values: gtsam.Values, keys: Array) -> Array:
-    """Rows (x, y, angle) or (r11 ... r33, x, y, z) of the keys, read in bulk by GTSAM."""
-    poses = gtsam.utilities.allPose2s(values) if kind == "Pose2" else gtsam.utilities.allPose3s(values)
-    table = gtsam.utilities.extractPose2(poses) if kind == "Pose2" else gtsam.utilities.extractPose3(poses)
-    return table[np.searchsorted(np.array(poses.keys(), dtype=np.uint64), keys)]
-
-
-def _gtsam_value(kind: str, rotation: Any, translation: Any) -> Any:
-    if kind == "Unit3":
-        return gtsam.Unit3(rotation[:, 0])
-    if kind in ("Rot2", "Pose2"):
-        turn = gtsam.Rot2.fromCosSin(float(rotation[0, 0].real), float(rotation[0, 0].imag))
-        return turn if kind == "Rot2" else gtsam.Pose2(turn, translation)
-    if kind in ("Rot3", "Pose3"):
-        return gtsam.Rot3(rotation) if kind == "Rot3" else gtsam.Pose3(gtsam.Rot3(rotation), translation)
-    return translation
+    def projected(self, lifted: Array) -> Array:
+        """Y with all blocks that have a constraint at the nearest ones of values: rotations in SO(d), unit vectors."""
+        lifted = lifted.copy()
+        for group in self.groups:
+            lifted[group.rows] = group.block.nearest(lifted[group.rows], self.space)
+        return lifted

@@ -49,10 +49,10 @@ class Space:
         padded[:, :length] = vectors
         return self.vectors(padded.reshape(count, -1, self.dimension))
 
-    def unpack(self, rows: Array, length: int) -> Array:
-        """The vector of `length` numbers that `pack` turned into these rows (q, rows)."""
+    def unpack(self, rows: Array) -> Array:
+        """The numbers that `pack` turned into these rows (q, rows), padding included: (q d,)."""
         flat = np.column_stack([rows.real, rows.imag]) if self.dimension == 2 else rows
-        return np.ascontiguousarray(flat).reshape(-1)[:length]
+        return np.ascontiguousarray(flat).reshape(-1)
 
     def refine_rotations(self, matrices: Array) -> tuple[Array, Array]:
         """Rotations that are off SO(d) by rounding, put back on it, and how far off they were, (m,).

@@ -18,6 +18,7 @@ from gtsam_sdp import (
     certify,
     check_term,
     register_term,
+    relax,
     unregister_term,
 )
 from tests import problems
@@ -202,3 +203,63 @@ def test_register_term_takes_factor_classes_only() -> None:
         register_term(gtsam.Pose3)
     with pytest.raises(InvalidTermError, match="takes a class of gtsam factors"):
         register_term("CustomFactor")  # type: ignore[arg-type]
+
+
+SEEN: dict[tuple[int, ...], np.ndarray] = {}
+"""Directions that poses see, by the keys of pose and direction."""
+
+
+def common_direction(i: int, k: int, seen: np.ndarray) -> gtsam.CustomFactor:
+    """A factor that says: pose i sees the direction k as the vector `seen` in its body frame."""
+    SEEN[i, k] = seen
+
+    def error(this: gtsam.CustomFactor, values: gtsam.Values, jacobians: Any) -> np.ndarray:
+        R, u = values.atPose3(this.keys()[0]).rotation().matrix(), values.atUnit3(this.keys()[1])
+        if jacobians is not None:
+            jacobians[0] = np.column_stack([R @ np.cross(np.eye(3), seen), np.zeros((3, 3))])
+            jacobians[1] = u.basis()
+        return u.unitVector() - R @ seen
+
+    return gtsam.CustomFactor(gtsam.noiseModel.Isotropic.Sigma(3, SIGMA), [i, k], error)
+
+
+def common_direction_term(factor: Any, values: gtsam.Values) -> Term | None:
+    i, k = factor.keys()
+    return Term([Residual(SIGMA**-2, rotation={i: -SEEN[i, k]}, direction={k: 1.0})])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_term_of_a_direction(seed: int) -> None:
+    """An unknown direction that several poses see: certified, also by the relaxations, in agreement with the costs."""
+    rng = np.random.default_rng(seed)
+    graph, values = problems.small_graph(3, seed=seed, sigma_rotation=0.02)
+    down = gtsam.Unit3(rng.normal(size=3))
+    values.insert(900, down)
+    for i in (0, 3, 5):
+        R = values.atPose3(i).rotation().matrix()
+        graph.add(common_direction(i, 900, R.T @ down.unitVector() + SIGMA * rng.normal(size=3)))
+    with term_for(gtsam.CustomFactor, common_direction_term):
+        last = graph.at(graph.size() - 1)
+        assert check_term(last, problems.to_values([(5, values.atPose3(5)), (900, down)])) < 1e-9
+        result = problems.optimize(graph, values)
+        certificate = certify(graph, result)
+        assert certificate
+        for lift in ("gram", "vector"):
+            bound = relax(graph, result, lift=lift).solve().bound.value
+            assert (1 - 1e-3) * certificate.cost <= bound <= certificate.cost * (1 + 1e-9)
+
+
+def test_a_term_may_use_directions_of_directions_only() -> None:
+    values = problems.to_values([(0, gtsam.Pose3()), (1, gtsam.Unit3())])
+    factor = common_direction(0, 1, np.array([1.0, 0.0, 0.0]))
+    for wrong, what in (
+        (Residual(1.0, direction={0: 1.0}), "the direction of 0, which has none"),
+        (Residual(1.0, rotation={1: np.ones(3)}), "the rotation of 1, which has none"),
+        (Residual(1.0, translation={1: 1.0}), "the position of 1, which has none"),
+        (Residual(1.0, direction={1: np.nan}), "a number that is not finite"),
+    ):
+        with (
+            term_for(gtsam.CustomFactor, lambda factor, values, own=wrong: Term([own])),
+            pytest.raises(InvalidTermError, match=what),
+        ):
+            check_term(factor, values)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gtsam
 import numpy as np
 import pytest
 
 from gtsam_sdp.lift.qcqp import Qcqp
-from gtsam_sdp.lowrank.descent import Point, descend, orthonormal, reduced_hessian, tangent_basis
+from gtsam_sdp.lowrank.descent import Point, descend, reduced_hessian, retracted, tangent_basis
 from gtsam_sdp.lowrank.initialise import chordal_initialisation
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.proof.multipliers import certificate_matrix
@@ -17,10 +18,17 @@ from tests.proof.test_bound import lifted
 
 def random_point(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:
     """A feasible Y, (n, columns)."""
-    Y = random_rows(qcqp, columns, rng)
-    at = qcqp.blocks[:, None] + np.arange(qcqp.rank)
-    Y[at] = orthonormal(Y[at])
-    return Y
+    return retracted(qcqp, random_rows(qcqp, columns, rng))
+
+
+PROBLEMS = ["2", "3", "priors", "poses", "nothing"]
+"""Pose graphs by dimension, and graphs with directions by what holds them."""
+
+
+def problem(name: str, sigma: float, seed: int) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+    if name.isdigit():
+        return problems.small_graph(int(name), sigma_rotation=sigma, seed=seed)
+    return problems.direction_graph(seed, name)
 
 
 def random_rows(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarray:
@@ -29,11 +37,11 @@ def random_rows(qcqp: Qcqp, columns: int, rng: np.random.Generator) -> np.ndarra
     return Y + 1j * rng.normal(size=Y.shape) if qcqp.rank == 1 else Y
 
 
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("extra", [0, 2])
-def test_gradient_and_hessian_by_taylor_slopes(d: int, extra: int) -> None:
+def test_gradient_and_hessian_by_taylor_slopes(name: str, extra: int) -> None:
     """The error of the first order model falls with the square of the step, of the second with its cube."""
-    graph, truth = problems.small_graph(d, sigma_rotation=0.2, seed=1)
+    graph, truth = problem(name, 0.2, 1)
     qcqp, _ = lifted(graph, problems.optimize(graph, truth))
     rng = np.random.default_rng(0)
     quadratic = Quadratic(qcqp)
@@ -57,9 +65,9 @@ def test_gradient_and_hessian_by_taylor_slopes(d: int, extra: int) -> None:
     assert slopes[1] > 2.6
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_the_sparse_hessian_is_the_hessian(d: int) -> None:
-    graph, truth = problems.small_graph(d, sigma_rotation=0.2, seed=1)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_sparse_hessian_is_the_hessian(name: str) -> None:
+    graph, truth = problem(name, 0.2, 1)
     qcqp, _ = lifted(graph, problems.optimize(graph, truth))
     rng = np.random.default_rng(0)
     quadratic = Quadratic(qcqp)
@@ -93,13 +101,13 @@ def test_descent_goes_back_to_the_minimum(d: int, size: float, near: bool) -> No
     assert np.abs(Point.at(quadratic, back.Y).gradient).max() < 1e-3
 
 
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("name", ["2", "3", "priors", "nothing"])
 @pytest.mark.parametrize("near", [True, False])
 @pytest.mark.parametrize("extra", [0, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_descent_never_goes_uphill(d: int, near: bool, extra: int, seed: int) -> None:
+def test_descent_never_goes_uphill(name: str, near: bool, extra: int, seed: int) -> None:
     """From anywhere, with an indefinite Hessian, to a point without a gradient."""
-    graph, truth = problems.small_graph(d, sigma_rotation=0.5, seed=seed)
+    graph, truth = problem(name, 0.5, seed)
     qcqp, _ = lifted(graph, truth)
     quadratic = Quadratic(qcqp)
     Y = random_point(qcqp, qcqp.rank + extra, np.random.default_rng(seed))

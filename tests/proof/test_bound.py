@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import gtsam
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from gtsam_sdp import certify
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import centred_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.lowrank.descent import descend, retracted
+from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.proof.bound import _least_of_rotations, verify_bound
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.reading.graph import read
@@ -23,6 +27,13 @@ def lifted(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> tuple[Qcq
     return qcqp, qcqp.coordinates.reduce(reading.estimate)
 
 
+def disturbed(multipliers: Sequence[np.ndarray], scale: float, rng: np.random.Generator) -> list[np.ndarray]:
+    """Multipliers of each group with Hermitian noise, relative to the largest."""
+    largest = max(float(np.abs(own).max(initial=0.0)) for own in multipliers)
+    noise = [rng.normal(size=own.shape) * scale * largest for own in multipliers]
+    return [own + extra + extra.swapaxes(1, 2) for own, extra in zip(multipliers, noise, strict=True)]
+
+
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("scale", [0.0, 1e-8, 1e-4, 1e-2, 1.0])
 def test_any_multipliers_give_a_valid_bound(d: int, scale: float) -> None:
@@ -33,17 +44,38 @@ def test_any_multipliers_give_a_valid_bound(d: int, scale: float) -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
         multipliers = closed_form_multipliers(qcqp, Y)
-        noise = rng.normal(size=multipliers.shape) * scale * np.abs(multipliers).max()
-        noisy = multipliers + noise + noise.swapaxes(1, 2)
+        noisy = disturbed(multipliers, scale, rng)
         bound = verify_bound(qcqp, noisy, Y + scale * rng.normal(size=Y.shape))
         assert bound.value <= best * (1 + 1e-12)
         if scale == 0:
             assert bound.value == pytest.approx(best, rel=1e-6)
         if np.isfinite(bound.value):
             direct = certificate_matrix(qcqp, noisy).toarray()
-            value = qcqp.constant + np.trace(noisy, axis1=1, axis2=2).real.sum()
+            value = qcqp.constant + np.trace(noisy[0], axis1=1, axis2=2).real.sum()
             by_eigenvalue = value + min(np.linalg.eigvalsh(direct)[0], 0.0) * len(qcqp.blocks) * qcqp.rank
             assert bound.value >= min(by_eigenvalue - abs(value), best) - 1e-9
+
+
+@pytest.mark.parametrize("held", ["priors", "poses", "nothing"])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_multipliers_of_directions_give_a_valid_bound(held: str, seed: int) -> None:
+    graph, truth = problems.direction_graph(seed, held)
+    qcqp, Y = lifted(graph, problems.optimize(graph, truth))
+    assert [group.count for group in qcqp.groups] == [3, 1]
+    Y = descend(Quadratic(qcqp), Y, 1e-10).Y
+    best = qcqp.cost(Y)
+    rng = np.random.default_rng(seed)
+    for scale in (0.0, 1e-8, 1e-4, 1e-2, 1.0):
+        noisy = disturbed(closed_form_multipliers(qcqp, Y), scale, rng)
+        bound = verify_bound(qcqp, noisy, Y + scale * rng.normal(size=Y.shape))
+        assert bound.value <= best * (1 + 1e-9) + 1e-9
+        if scale == 0 and held != "nothing":
+            assert bound.value == pytest.approx(best, rel=1e-6)
+        if np.isfinite(bound.value):
+            S = certificate_matrix(qcqp, noisy).toarray()
+            worth = sum(float(np.trace(own, axis1=1, axis2=2).sum()) for own in noisy)
+            other = retracted(qcqp, rng.normal(size=Y.shape))
+            assert qcqp.cost(other) == pytest.approx(float(np.sum(other * (S @ other))) + worth + qcqp.constant)
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -55,9 +87,9 @@ def test_small_complement_recovers_what_a_wrong_reference_multiplier_loses(d: in
     expected = verify_bound(qcqp, multipliers, Y)
     reference = np.flatnonzero(qcqp.blocks == qcqp.coordinates.position[qcqp.coordinates.references[0]])
     for change in (-3.0, 5.0):
-        changed = multipliers.copy()
+        changed = multipliers[0].copy()
         changed[reference] += change * np.eye(qcqp.rank)
-        assert verify_bound(qcqp, changed, Y).value == pytest.approx(expected.value, rel=1e-9)
+        assert verify_bound(qcqp, [changed], Y).value == pytest.approx(expected.value, rel=1e-9)
 
 
 def test_components_add_up() -> None:
@@ -132,8 +164,7 @@ def test_two_references_prove_the_same(d: int, weak: float) -> None:
     rng = np.random.default_rng(0)
     for scale in (1e-8, 1e-4, 1e-1):
         multipliers = closed_form_multipliers(qcqp, Y)
-        noise = rng.normal(size=multipliers.shape) * scale * np.abs(multipliers).max()
-        assert verify_bound(qcqp, multipliers + noise + noise.swapaxes(1, 2), Y).value <= cost * (1 + 1e-9)
+        assert verify_bound(qcqp, disturbed(multipliers, scale, rng), Y).value <= cost * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))

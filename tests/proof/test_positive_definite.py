@@ -99,7 +99,7 @@ def test_solves_with_the_factor() -> None:
     proof = prove_positive_definite(upper(A))
     assert proof is not None
     right = np.random.default_rng(0).normal(size=(12, 3))
-    np.testing.assert_allclose(proof.solve(right), np.linalg.solve(A, right), rtol=1e-8)
+    np.testing.assert_allclose(proof.factor.solve(right), np.linalg.solve(A, right), rtol=1e-8)
 
 
 def test_real_form_of_a_hermitian_matrix() -> None:
@@ -113,3 +113,10 @@ def test_real_form_of_a_hermitian_matrix() -> None:
     x = rng.normal(size=(4, 2)) + 1j * rng.normal(size=(4, 2))
     np.testing.assert_allclose(complex_vectors(real @ real_vectors(x)), part @ x, atol=1e-12)
     np.testing.assert_allclose(np.linalg.eigvalsh(real)[::2], np.linalg.eigvalsh(part), atol=1e-10)
+
+
+def test_a_matrix_without_rows_is_positive_definite() -> None:
+    proof = prove_positive_definite(upper(np.zeros((0, 0))))
+    assert proof is not None
+    assert proof.slack.shape == (0,)
+    assert proof.factor.solve(np.zeros((0, 2))).shape == (0, 2)

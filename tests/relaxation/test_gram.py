@@ -118,7 +118,7 @@ def test_hull_of_rotations() -> None:
                 np.testing.assert_allclose(eigenvalues, [0, 0, 0, 4], atol=1e-12)
             W = rng.normal(size=(4, 4))
             W = W + W.T
-            assert np.sum(hull_adjoint(W[None])[0] * sign * E) == pytest.approx(np.sum(W * K))
+            assert np.sum(hull_adjoint(W[None]).value[0] * sign * E) == pytest.approx(np.sum(W * K))
 
 
 def test_svec_of_a_matrix() -> None:

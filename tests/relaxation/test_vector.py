@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import relax, solve
-from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, rotation_matrices
+from gtsam_sdp.relaxation.vector import VectorLift, VectorQcqp, block_matrices
 from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.values.blocks import ROTATION
+from gtsam_sdp.values.space import Space
 from tests import problems
 from tests.factors.cases import CASES, Case, random_rotation, to_values
 from tests.factors.test_soundness import lift, others
@@ -34,7 +36,7 @@ def entrywise_value(terms: Terms, lifted: np.ndarray, world: int) -> np.ndarray:
     local = terms.local_rows(lifted, world)
     entries = np.stack([local.real, local.imag], axis=2) if np.iscomplexobj(local) else local
     x = entries.reshape(len(local), -1)
-    return np.einsum("ki,kij,kj->k", x, terms.entrywise.matrix, x) + terms.entrywise.constant
+    return np.einsum("ki,kij,kj->k", x, terms.entrywise.form.value, x) + terms.entrywise.constant
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_entrywise_form_is_the_cost(case: Case, noise: Callable[..., Any]) -> No
 @pytest.mark.parametrize("d", [2, 3])
 def test_constraints_hold_for_rotations_only(d: int) -> None:
     rng = np.random.default_rng(0)
-    matrices = rotation_matrices(d, tighten=True)
+    matrices = block_matrices(ROTATION, Space(d), tighten=True)
     count = int(matrices.parameter.max()) + 1
     assert count == {2: 1, 3: 20}[d]
 

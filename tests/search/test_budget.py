@@ -14,9 +14,10 @@ import scipy
 
 from gtsam_sdp import CertificateStatus, certify, deadline, refine, solve
 from gtsam_sdp.backends.clarabel_ import Pace
-from gtsam_sdp.linalg.factorisation import factorise
+from gtsam_sdp.linalg.factorisation import Factorisation
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.relaxation.relaxation import PredictedCost
+from gtsam_sdp.results.solution import StageName
 from gtsam_sdp.search.budget import Budget
 from tests import problems
 
@@ -24,8 +25,9 @@ from tests import problems
 def test_a_reserve_is_kept_for_the_proof() -> None:
     budget = Budget(100.0)
     assert 79 < budget.remaining <= 80
-    budget.certified_in(10.0)
-    budget.certified_in(4.0)
+    for seconds in (10.0, 4.0):
+        budget.lap = time.perf_counter() - seconds
+        assert seconds <= budget.took(StageName.CERTIFY) < seconds + 0.1
     assert 86 < budget.remaining <= 87
     budget = Budget(100.0, reading=5.0)
     assert 39 < budget.remaining <= 40
@@ -72,13 +74,13 @@ def test_no_long_step_is_begun_after_a_deadline() -> None:
     """A proof that is not begun is none: nothing wrong follows."""
     graph, truth = problems.ring(3, 8)
     upper = real_upper(identity_matrix(5))
-    assert factorise(upper) is not None
+    assert Factorisation.of(upper) is not None
     with deadline.until(time.perf_counter() - 1) as late:
-        assert factorise(upper) is None
+        assert Factorisation.of(upper) is None
     assert late.was_felt
-    assert factorise(upper) is not None
+    assert Factorisation.of(upper) is not None
     with deadline.until(time.perf_counter() + 100) as early:
-        assert factorise(upper) is not None
+        assert Factorisation.of(upper) is not None
         assert not deadline.fits(1e12)
     assert early.longest > 0
     solution = solve(graph, truth, time_limit=0.0)
@@ -139,8 +141,9 @@ def test_a_staircase_that_the_time_ends(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_time_is_kept_for_what_a_rung_finds() -> None:
     budget = Budget(None)
-    budget.certified_in(2.0)
-    budget.optimising = 3.0
+    for stage, seconds in ((StageName.CERTIFY, 2.0), (StageName.OPTIMISE, 3.0)):
+        budget.lap = time.perf_counter() - seconds
+        budget.took(stage)
     assert 24 < budget.for_a_rung < 24.5
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from gtsam_sdp import refine, solve
 from gtsam_sdp.files.datasets import read_dataset
-from gtsam_sdp.search.continuation import Weights, continued
 from gtsam_sdp.search.local import Ending, levenberg_marquardt, optimise
+from gtsam_sdp.search.methods.continuation import Weights, continued
 from tests import problems
 
 
@@ -57,8 +57,8 @@ def test_the_time_limit_stops_the_optimizer() -> None:
 def test_a_hopeless_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the cost is far above the best after some iterations."""
     graph, truth = problems.ring(2, 16, 0.05, 0.1, seed=2)
-    monkeypatch.setattr("gtsam_sdp.search.ladder._PATIENCE", 1)
-    monkeypatch.setattr("gtsam_sdp.search.ladder._HOPELESS", 0.5)
+    monkeypatch.setattr("gtsam_sdp.search.methods.local._PATIENCE", 1)
+    monkeypatch.setattr("gtsam_sdp.search.methods.local._HOPELESS", 0.5)
     best = problems.optimize(graph, truth)
     solution = refine(graph, best, tolerance=1e-15)
     assert any("stopped after 1 iterations" in stage.note for stage in solution.stages)

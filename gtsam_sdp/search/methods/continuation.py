@@ -10,14 +10,21 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gtsam
 import numpy as np
 
+from gtsam_sdp.errors import GtsamSdpError
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.results.solution import FoundBy, StageName
+from gtsam_sdp.search.budget import Budget
+from gtsam_sdp.search.findings import Finding, Incumbent
 from gtsam_sdp.search.local import levenberg_marquardt
+from gtsam_sdp.search.methods.local import optimised
+from gtsam_sdp.search.start import starting_values
+from gtsam_sdp.search.task import Task
 
 MANY_DECADES = 1e3
 """Largest weight by the usual soft ones, as square roots, from which on weights are stepped up to."""
@@ -34,6 +41,25 @@ _GAUSSIAN = {"Unit", "Isotropic", "Diagonal", "Gaussian"}
 
 _ITERATIONS = 50
 """At each cap: each is a start for the next one only."""
+
+
+def stepped_up(task: Task, known: Incumbent, budget: Budget) -> Finding:
+    """The end of a continuation from the best values, and from the initialisation of the graph with small weights."""
+    weights = Weights.of(task.graph)
+    if not weights.span_decades:
+        return Finding()
+    best = known.best_values
+
+    def starts(graph: gtsam.NonlinearFactorGraph) -> Sequence[gtsam.Values]:
+        try:
+            return (task.completed(starting_values(graph, task.options.on_unsupported), best), best)
+        except GtsamSdpError:
+            return (best,)
+
+    values = continued(weights, starts, budget.ends_with(budget.remaining))
+    then = (partial(optimised, values, FoundBy.CONTINUATION),)
+    cost = task.graph.error(values)
+    return Finding(StageName.CONTINUATION, f"weights in {len(weights.caps)} steps", cost, then=then)
 
 
 @dataclass(frozen=True)

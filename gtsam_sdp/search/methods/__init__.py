@@ -1,0 +1,1 @@
+"""The methods of a search, each a `Method` of `gtsam_sdp.search.findings`."""
