@@ -7,7 +7,7 @@ import gtsam
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.conclude import certify_problem
 from gtsam_sdp.certification.evidence import Method
-from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.certification.robust import lifted
 from gtsam_sdp.progress import Clock, showing_progress
 from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, read
@@ -22,6 +22,7 @@ def certify(
     method: Method = "auto",
     on_unsupported: OnUnsupported = "raise",
     backend: BackendChoice = "clarabel",
+    region: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
     """Bounds how much better than `values` any other solution of `graph` can be.
@@ -41,6 +42,8 @@ def certify(
             as 0 in the bound and keep their cost, so the bound stays valid. Keys that only they hold may have values
             of any type, as IMU biases and calibrations.
         backend: the SDP solver of the relaxation: "clarabel", "mosek" or an instance of a `Backend`.
+        region: for graphs with robust losses the residual up to which their factors have to be allowed for [sigmas];
+            None: the largest one for which the proof succeeds.
         verbose: show the steps as they are done.
 
     Raises:
@@ -58,5 +61,7 @@ def certify(
         clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
-        problem = Problem.build(reading)
-        return certify_problem(graph, values, problem, clock, tolerance=tolerance, method=method, backend=backend)
+        problem = lifted(reading, tolerance)
+        return certify_problem(
+            graph, values, problem, clock, tolerance=tolerance, method=method, backend=backend, region=region
+        )

@@ -13,6 +13,7 @@ from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
+from gtsam_sdp.certification.robust import certified_region
 from gtsam_sdp.errors import InvalidTermError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
@@ -34,13 +35,20 @@ def certify_problem(
     tolerance: float,
     method: Method = "multipliers",
     backend: BackendChoice = "clarabel",
+    region: float | None = None,
 ) -> Certificate:
     """`certify` of a graph that was read and lifted already."""
-    reading = problem.reading
+    reading, held = problem.reading, None
     table = _factor_terms(reading, problem.terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    evidence = gather(Question(problem, values, tolerance, backend, clock), method)
-    return _conclude(graph, values, reading, table, evidence, tolerance, clock)
+    question = Question(problem, values, tolerance, backend, clock)
+    if reading.robust:
+        question, evidence, held = certified_region(question, method, region)
+        table = _factor_terms(reading, question.problem.terms)
+    else:
+        evidence = gather(question, method)
+    found = _conclude(graph, values, reading, table, evidence, tolerance, clock)
+    return replace(found, region=held)
 
 
 def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:

@@ -96,7 +96,7 @@ def gather(question: Question, method: Method) -> Evidence:
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.problem), question)
-    evidence = _by_multipliers(question)
+    evidence = by_multipliers(question)
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
@@ -132,7 +132,7 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     return found if found.bound.value > known.bound.value else known
 
 
-def _by_multipliers(question: Question) -> Evidence:
+def by_multipliers(question: Question) -> Evidence:
     """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
     reading, clock, Y = question.reading, question.clock, question.problem.Y
     with deadline.timed():  # the first step, and about as long as those that follow
@@ -174,7 +174,7 @@ def _verify_polished(question: Question, qcqp: Qcqp, Y: Array, enough: float) ->
 
 def _near_the_values(question: Question, known: Evidence) -> Evidence:
     """The better one of what is known and the bound of ranges that need to hold near the values only."""
-    if not applies(question.problem):
+    if question.reading.robust or not applies(question.problem):
         return known
     found = bound_near(question.problem, question.enough)
     question.clock.done("regions", f"bound {found.value:.10g}")
@@ -193,7 +193,9 @@ def _tightened(question: Question, known: Evidence) -> Evidence:
     while known.bound.value > 0 and not question.is_answered(known) and len(gaps) < _TIGHTENINGS:
         gaps = (*gaps, gap)
         question.clock.done("tightening", f"terms within a gap of {gap:.3g}")
-        found = _by_multipliers(replace(question, problem=Problem.build(question.reading, gaps=gaps)))
+        found = by_multipliers(
+            replace(question, problem=Problem.build(question.reading, gaps=gaps, intervals=question.problem.intervals))
+        )
         if found.bound.value <= known.bound.value:
             break
         known = replace(found, decrease=known.decrease)
@@ -205,9 +207,11 @@ def _tightened(question: Question, known: Evidence) -> Evidence:
 
 def _with_less_weight(question: Question, known: Evidence) -> Evidence:
     """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
+    if question.reading.robust:  # with other weights their residuals are others
+        return known
     for cap, softer in softened(question.reading):
         question.clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
-        found = _by_multipliers(replace(question, problem=Problem.build(softer)))
+        found = by_multipliers(replace(question, problem=Problem.build(softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
         if question.is_answered(known) or not deadline.fits():

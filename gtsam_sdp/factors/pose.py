@@ -43,7 +43,9 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     frame = adjoint(lifting.rotations(first))
     moved = transform(frame, lifting.translations(second) - lifting.translations(first)) - offset
     relative, e = _errors(lifting, measured, frame @ lifting.rotations(second), moved)
-    form = pose_form(_information(group, space), measured, offset, relative, e, lifting.max_cost, space, lifting.gaps)
+    form = pose_form(
+        _information(group, space), measured, offset, relative, e, lifting.max_cost, space, lifting.gaps, lifting.share
+    )
     return Terms(
         factor=group.index,
         rotations=np.stack([layout.rotation[first], layout.rotation[second]], axis=1),
@@ -72,6 +74,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
         lifting.max_cost,
         space,
         lifting.gaps,
+        lifting.share,
     )
     world = layout.rotation_rows(world_numbers(len(second)))
     return Terms(
@@ -93,5 +96,5 @@ def _fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
 
 
 for _d in ("2", "3"):
-    adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2)(_between)
-    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix)(_prior)
+    adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2, robust=True)(_between)
+    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix, robust=True)(_prior)

@@ -16,6 +16,7 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError, InvalidTermError, format_factor
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.stack import stack
+from gtsam_sdp.losses.losses import Loss
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.terms.user import Term
 from gtsam_sdp.tolerances import MANIFOLD_TOLERANCE
@@ -36,6 +37,7 @@ class FactorGroup:
         keys: their keys, (m, s).
         numbers: the variables' numbers in the layout, (m, s).
         information: information matrices R^T R of their noise models, (m, k, k); zero where the noise is hard.
+        loss: the robust loss of the whitened residual's length; None: half of its square.
     """
 
     type_name: str
@@ -44,6 +46,7 @@ class FactorGroup:
     keys: Array
     numbers: Array
     information: Array
+    loss: Loss | None = None
 
     def gather(self, read: Callable[[Any], Any]) -> Array:
         """`read` of every factor, stacked; raises InvalidGraphError where it is not finite."""
@@ -78,7 +81,7 @@ class FactorGroup:
         kept = [f for f, keep in zip(self.factors, chosen, strict=True) if keep]
         return FactorGroup(
             self.type_name, kept, self.index[chosen], self.keys[chosen], self.numbers[chosen],
-            self.information[chosen],
+            self.information[chosen], self.loss,
         )  # fmt: skip
 
 
@@ -89,18 +92,21 @@ class Lifting:
     Attributes:
         layout: rows of every variable.
         estimate: Y of the user's values, (size, rows).
-        max_cost: cost of the user's values: a term has to be a lower bound only where no factor costs more.
+        max_cost: cost of the user's values: a term has to be a lower bound only where no factor costs more. For factors
+            with a robust loss one for each, (m,).
         at_measurements: touch each factor's cost where its error is zero, and not at the estimate: for a search that
             must not depend on where it starts.
         gaps: of the bounds that terms at the same estimate proved before, the first without any gap, the second with
             the first one, ...: at values that are better than the estimate no factor's cost is further above its term.
+        share: of each factor's cost that keeps its curvature; the rest is the cost's tangent at the estimate, (m,) or 1.
     """
 
     layout: Layout
     estimate: Array
-    max_cost: float
+    max_cost: float | Array
     at_measurements: bool = False
     gaps: tuple[float, ...] = ()
+    share: Array | float = 1.0
 
     def rotations(self, numbers: Array) -> Array:
         """R of variables (WORLD: the identity), (m, rows, rows)."""
@@ -137,6 +143,7 @@ class Adapter:
         fix: reads the value that a hard noise model prescribes; None if hard noise is not supported.
         unit_dimension: noise dimension at which unit noise is suspicious (GTSAM replaces models silently).
         vector_length: numbers in its vectors; None: as many as its noise has.
+        robust: whether its terms heed `Lifting.share`, so that the noise may have a robust loss.
     """
 
     type_name: str
@@ -146,6 +153,7 @@ class Adapter:
     fix: FixValues | None = None
     unit_dimension: int | None = None
     vector_length: int | None = None
+    robust: bool = False
 
 
 ADAPTERS: dict[str, Adapter] = {}
@@ -159,12 +167,13 @@ def adapter(
     fix: FixValues | None = None,
     unit_dimension: int | None = None,
     vector_length: int | None = None,
+    robust: bool = False,
 ) -> Callable[[BuildTerms], BuildTerms]:
     """Registers the decorated function as the adapter of a GTSAM factor type, `kinds` by their names in `KINDS`."""
     needed = tuple(KINDS[name] for name in kinds)
 
     def register(build: BuildTerms) -> BuildTerms:
-        ADAPTERS[type_name] = Adapter(type_name, needed, absolute, build, fix, unit_dimension, vector_length)
+        ADAPTERS[type_name] = Adapter(type_name, needed, absolute, build, fix, unit_dimension, vector_length, robust)
         return build
 
     return register

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.factors.families import ADAPTERS
 from gtsam_sdp.factors.registry import Lifting
+from gtsam_sdp.lift.robust import Intervals, robust_terms
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms.terms import Terms
 
 
-def build_terms(reading: Reading, *, at_measurements: bool = False, gaps: tuple[float, ...] = ()) -> Sequence[Terms]:
+def build_terms(
+    reading: Reading,
+    *,
+    at_measurements: bool = False,
+    gaps: tuple[float, ...] = (),
+    intervals: Intervals | None = None,
+) -> Sequence[Terms]:
     """Terms of all factors that are not dropped and not hard.
 
     They touch the cost at the reading's estimate, or, `at_measurements`, where each factor's error is zero. With the
-    `gaps` that terms at this estimate left before they are tighter (see `Lifting`).
+    `gaps` that terms at this estimate left before they are tighter (see `Lifting`). Those of factors with a robust loss
+    need to hold on `intervals` only.
     """
     lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps)
-    terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups]
+    terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups if group.loss is None]
+    if reading.robust:
+        if intervals is None:
+            group = reading.robust[0]
+            named = reading.table.name(int(np.searchsorted(reading.table.index, group.index[0])))
+            raise InvalidGraphError(
+                f"{named} has a robust loss, and its term holds on a region only: certify and solve say on which one. "
+                "Give it Gaussian noise for what is to hold everywhere."
+            )
+        terms += [batch for group in reading.robust for batch in robust_terms(group, lifting, reading, intervals)]
     terms += [group.build(lifting) for group in reading.fitted]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

@@ -9,6 +9,7 @@ from functools import cached_property
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
+from gtsam_sdp.lift.robust import Intervals
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms.terms import Terms
@@ -23,16 +24,26 @@ class Problem:
         reading: the graph at the values.
         terms: of its factors.
         inside: translations are counted from a pose in place of the world frame.
+        intervals: where the terms of factors with a robust loss hold; None: there are no such factors.
     """
 
     reading: Reading
     terms: Sequence[Terms]
     inside: bool = False
+    intervals: Intervals | None = None
 
     @classmethod
-    def build(cls, reading: Reading, *, at_measurements: bool = False, gaps: tuple[float, ...] = ()) -> Problem:
-        """The problem of a reading; where its terms touch is as in `build_terms`."""
-        return cls(reading, build_terms(reading, at_measurements=at_measurements, gaps=gaps))
+    def build(
+        cls,
+        reading: Reading,
+        *,
+        at_measurements: bool = False,
+        gaps: tuple[float, ...] = (),
+        intervals: Intervals | None = None,
+    ) -> Problem:
+        """The problem of a reading; where its terms touch, and hold, is as in `build_terms`."""
+        terms = build_terms(reading, at_measurements=at_measurements, gaps=gaps, intervals=intervals)
+        return cls(reading, terms, intervals=intervals)
 
     def at(self, Y: Array) -> Problem:
         """The same terms seen from another point, raw rows as in `Layout.lift`."""

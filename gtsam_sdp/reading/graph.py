@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import gtsam
@@ -21,6 +21,7 @@ from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.losses.losses import Loss
 from gtsam_sdp.reading.checks import (
     check_finite_costs,
     check_finite_values,
@@ -73,6 +74,7 @@ class Reading:
         costs: error of each factor of the table.
         drops: whether what has no term may be left out of the bound.
         fitted: factors without an adapter whose error was found to be linear.
+        lengths: of the whitened residual of each factor with a robust loss [sigmas], 0 for others, (f,).
     """
 
     table: FactorTable
@@ -86,6 +88,19 @@ class Reading:
     costs: Array
     drops: bool
     fitted: Sequence[FittedGroup] = ()
+    lengths: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def robust(self) -> Sequence[FactorGroup]:
+        """The groups with a robust loss."""
+        return [group for group in self.groups if group.loss is not None]
+
+    @property
+    def gaussian(self) -> Reading:
+        """The same graph without its robust losses, at whatever values: for searches."""
+        if not self.robust:
+            return self
+        return replace(self, groups=[replace(group, loss=None) for group in self.groups])
 
 
 def read(
@@ -134,7 +149,7 @@ def read(
         check_finite_costs(table, costs)
     return Reading(
         table, groups, hard, sorted_factors.user, sorted_factors.offenders, layout, estimate,
-        float(graph.error(values)), costs, on_unsupported == "drop", fitted,
+        float(graph.error(values)), costs, on_unsupported == "drop", fitted, _residual_lengths(table, groups, values),
     )  # fmt: skip
 
 
@@ -154,7 +169,19 @@ def reread(
     costs = _factor_costs(reading.table, values)
     if not at_any_values:
         check_finite_costs(reading.table, costs)
-    return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs)
+    lengths = _residual_lengths(reading.table, reading.groups, values)
+    return replace(reading, estimate=estimate, cost=float(graph.error(values)), costs=costs, lengths=lengths)
+
+
+def _residual_lengths(table: FactorTable, groups: Sequence[FactorGroup], values: gtsam.Values) -> Array:
+    """Lengths of the whitened residuals of factors with a robust loss, (f,)."""
+    lengths = np.zeros(len(table.index))
+    for group in groups:
+        if group.loss is not None:
+            errors = np.array([factor.unwhitenedError(values) for factor in group.factors])
+            squares = np.einsum("ki,kij,kj->k", errors, group.information, errors)
+            lengths[np.searchsorted(table.index, group.index)] = np.sqrt(np.maximum(squares, 0.0))
+    return lengths
 
 
 def _factor_costs(table: FactorTable, values: gtsam.Values) -> Array:
@@ -216,6 +243,7 @@ class Members:
     type_name: str
     positions: Array
     models: NoiseModels
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True)
@@ -267,7 +295,8 @@ def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, var
             continue
         verdict = judge_noise(factor.noiseModel())
         if verdict is not None:
-            reason = f"{NO_TERM}, and its noise is hard" if verdict == HARD else verdict
+            robust = "its noise is robust" if isinstance(verdict, Loss) else verdict
+            reason = f"{NO_TERM}, and {'its noise is hard' if verdict == HARD else robust}"
             result.offenders.append(_offender(table, position, reason))
             continue
         lengths = tuple(int(variables.lengths[n]) for n in numbers)
@@ -360,10 +389,12 @@ def _sort_by_noise(
             match = np.array([sort == (verdict, dimension) for sort in zip(verdicts, dimensions, strict=True)])
             chosen = match[models.place]
         member = Members(adapter.type_name, positions[chosen], models.select(chosen))
-        if verdict in (None, HARD):
+        if isinstance(verdict, Loss) and not adapter.robust:
+            verdict = "a robust loss is supported on poses and ranges only"
+        if verdict in (None, HARD) or isinstance(verdict, Loss):
             check_lengths(table, variables, adapter, member.positions.tolist(), dimension)
-        if verdict is None:
-            result.soft.append(member)
+        if verdict is None or isinstance(verdict, Loss):
+            result.soft.append(replace(member, loss=verdict))
         elif verdict == HARD and adapter.fix is not None:
             result.hard.append(member)
         else:
@@ -378,8 +409,9 @@ def _group(table: FactorTable, layout: Layout, members: Members, *, hard: bool =
     dimension = members.models.distinct[members.models.place[0]].dim()
     information = np.zeros((len(places), dimension, dimension)) if hard else members.models.information()
     group = FactorGroup(
-        members.type_name, factors, table.index[places], keys, np.searchsorted(layout.keys, keys), information
-    )
+        members.type_name, factors, table.index[places], keys, np.searchsorted(layout.keys, keys), information,
+        members.loss,
+    )  # fmt: skip
     bad = np.flatnonzero(~np.isfinite(information.reshape(len(places), -1)).all(axis=1))
     if len(bad):
         raise InvalidGraphError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.stack import stack
+from gtsam_sdp.losses.losses import Loss, loss_of
 
 _GAUSSIAN = {"Unit", "Isotropic", "Diagonal", "Gaussian"}
 
@@ -17,8 +18,8 @@ HARD = "hard"
 """Verdict on a model all of whose sigmas are zero."""
 
 
-def judge_noise(model: Any) -> str | None:
-    """None for Gaussian noise, HARD for a full constraint, otherwise the reason why it is not supported."""
+def judge_noise(model: Any) -> str | Loss | None:
+    """None for Gaussian noise, a loss around it, HARD for a full constraint, else the reason why it is not supported."""
     name = type(model).__name__
     if name in _GAUSSIAN:
         return None
@@ -29,10 +30,19 @@ def judge_noise(model: Any) -> str | None:
         free = int(np.count_nonzero(sigmas))
         return f"{name} noise with {free} of {len(sigmas)} sigmas not zero; all of them must be zero, or none"
     if name == "Robust":
-        return "Robust noise is not quadratic"
+        if judge_noise(model.noise()) is not None:
+            return (
+                f"robust noise around {type(model.noise()).__name__} noise is not supported, only around Gaussian noise"
+            )
+        return loss_of(model.robust())
     if model is None:
         return "it has no noise model"
     return f"noise model {name} is not Gaussian"
+
+
+def gaussian(model: Any) -> Any:
+    """The Gaussian model inside a robust one; a Gaussian one itself."""
+    return model.noise() if type(model).__name__ == "Robust" else model
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class NoiseModels:
     def information(self) -> Array:
         """R^T R of Gaussian models of equal dimension, (m, k, k)."""
         used = np.unique(self.place)
-        roots = stack(self.distinct[i].R() for i in used.tolist())
+        roots = stack(gaussian(self.distinct[i]).R() for i in used.tolist())
         with np.errstate(all="ignore"):  # what is not finite is refused by the caller
             information = roots.swapaxes(1, 2) @ roots
         if len(used) == len(self.place):

@@ -15,6 +15,7 @@ import numpy as np
 from gtsam_sdp.errors import format_key
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.results.notes import Note, NoteKind
+from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Exactness
 
@@ -128,6 +129,7 @@ class Certificate(Shown):
         notes: remarks for the user, with their `kind` and `remedy`.
         zero_cost: the values are CERTIFIED because their cost is zero to the digits of the data: every residual is
             below 1e-5 of what was measured.
+        region: the condition of the bound where factors have robust losses; None where there is no such factor.
     """
 
     cost: float
@@ -141,9 +143,10 @@ class Certificate(Shown):
     timings: Mapping[str, float]
     notes: tuple[Note, ...]
     zero_cost: bool = False
+    region: RobustRegion | None = None
 
     def __bool__(self) -> bool:
-        return self.status is CertificateStatus.CERTIFIED
+        return self.status is CertificateStatus.CERTIFIED and (self.region is None or self.region.is_trusted)
 
     @property
     def status(self) -> CertificateStatus:
@@ -195,6 +198,7 @@ class Certificate(Shown):
             "stationarity": finite_or_none(self.stationarity),
             "rounding": float(self.rounding),
             "zero_cost": self.zero_cost,
+            "region": None if self.region is None else self.region.to_dict(),
             "factors": len(self.terms),
             "exactness": self.terms.counts(),
             "largest_contributions": [term.to_dict() for term in self.terms.largest()],

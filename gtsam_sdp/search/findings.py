@@ -143,7 +143,9 @@ class Incumbent:
         """The values that cost less, with the better bound of both certificates."""
         best, other = finding.certificate, self.certificate
         assert best is not None
-        if other is None:
+        if other is None or best.region is not None:  # a bound on a region is one of these values only
+            if other is not None and not best.cost < other.cost:
+                return self
             return replace(self, values=finding.values, certificate=best, found_by=finding.found_by)
         is_better, is_other = best.cost < other.cost, best.cost < other.cost * (1 - SAME_COST)
         if not is_better:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.results.certificate import Certificate, FactorTerms
 from gtsam_sdp.results.notes import percent
+from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.tolerances import SAME_COST
 
@@ -29,10 +31,43 @@ def certificate_rows(certificate: Certificate) -> list[Row]:
         ("gap", f"{certificate.gap:.3g}", _part(certificate)),
         ("terms", counts_text(certificate.terms), ""),
     ]
+    if certificate.region is not None:
+        rows.append(region_row(certificate.region))
     if math.isfinite(stationarity):
         rows.append(("stationarity", f"one more optimizer step would gain {percent(stationarity)}", ""))
     rows.append(("method", f"{certificate.method}, {1e3 * sum(certificate.timings.values()):.0f} ms", ""))
     return rows
+
+
+def region_row(region: RobustRegion) -> Row:
+    """The row about factors with robust losses."""
+    counts = [
+        (int(chosen.sum()), name) for chosen, name in zip(_sorts(region), ("kept", "outliers", "doubtful"), strict=True)
+    ]
+    named = ", ".join(f"{count} {name}" for count, name in counts if count)
+    if region.is_unconditional:
+        return ("robust", f"{len(region.index)} factors", f"{named}; no condition")
+    most = (
+        f"; a better solution violates at most {region.most_violations}"
+        if region.most_violations < len(region.index)
+        else ""
+    )
+    return ("robust", f"{len(region.index)} factors", f"{named}{most}")
+
+
+def change_text(region: RobustRegion) -> str:
+    """What a better solution would have to change: `throws out one of 15 factors that are kept now`."""
+    kept, outliers, doubtful = (int(chosen.sum()) for chosen in _sorts(region))
+    parts = []
+    if kept + doubtful:
+        parts.append(f"throws out one of the {kept + doubtful} robust factors that are kept now")
+    if outliers:
+        parts.append(f"believes one of the {outliers} that are outliers now")
+    return " or ".join(parts)
+
+
+def _sorts(region: RobustRegion) -> tuple[Array, Array, Array]:
+    return region.is_kept, region.is_outlier, region.is_doubtful
 
 
 def solution_rows(solution: Solution) -> list[Row]:

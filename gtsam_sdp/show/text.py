@@ -18,7 +18,7 @@ from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
 from gtsam_sdp.results.notes import percent
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Solution
-from gtsam_sdp.show.rows import certificate_rows, counts_text, row_lines, solution_rows, stage_cells
+from gtsam_sdp.show.rows import certificate_rows, change_text, counts_text, row_lines, solution_rows, stage_cells
 
 _NO_WORDS: Mapping[Remedy, str] = {}
 
@@ -27,9 +27,15 @@ def headline(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     status = certificate.status.name
     verdict = f"{status} under an assumption" if certificate.assumptions else status
-    gap = percent(certificate.relative_gap)
+    gap, region = percent(certificate.relative_gap), certificate.region
     if certificate.zero_cost:
         return f"{verdict}: the cost is zero to the digits of the data: {certificate.cost:.1g}"
+    if status != "INCONCLUSIVE" and region is not None and not region.is_unconditional:
+        asked = f" (asked for: {percent(certificate.tolerance)})" if status == "BOUNDED" else ""
+        return (
+            f"{verdict} up to {region.radius:.3g} sigmas: no solution is better by more than {gap}{asked}, "
+            f"unless it {change_text(region)}"
+        )
     if status == "CERTIFIED" and not certificate.gap:
         return f"{verdict}: no solution is better by more than rounding"
     if status == "CERTIFIED":

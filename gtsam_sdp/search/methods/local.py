@@ -9,6 +9,7 @@ from functools import partial
 import gtsam
 
 from gtsam_sdp.certification.conclude import certify_problem
+from gtsam_sdp.certification.robust import lifted
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.progress import Clock
 from gtsam_sdp.results.solution import FoundBy, StageName
@@ -32,8 +33,9 @@ def certified(values: gtsam.Values, found_by: FoundBy, task: Task, known: Incumb
     """The certificate of values."""
     reading = task.read(values)
     with budget.proving():
-        problem = Problem.build(reading) if task.exact_terms is None else Problem(reading, task.exact_terms)
-        certificate = certify_problem(task.graph, values, problem, Clock(), tolerance=task.options.tolerance)
+        exact, tolerance = task.exact_terms, task.options.tolerance
+        problem = lifted(reading, tolerance) if exact is None else Problem(reading, exact)
+        certificate = certify_problem(task.graph, values, problem, Clock(), tolerance=tolerance)
     name = certificate.status.name
     return Finding(StageName.CERTIFY, name, certificate.cost, values, certificate, found_by)
 

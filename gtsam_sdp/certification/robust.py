@@ -1,0 +1,224 @@
+"""Graphs with robust losses: the largest region of their residuals on which a proof succeeds (docs/maths/robust.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gtsam_sdp import deadline
+from gtsam_sdp.certification.evidence import Evidence, Method, Question, by_multipliers, gather
+from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.lift.robust import Intervals
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.losses.losses import Loss
+from gtsam_sdp.losses.minorant import curvature, widest
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.results.region import RobustRegion
+
+_LARGER = (2.0, 4.0, 8.0)
+_SMALLER = (0.7, 0.5, 0.35, 0.25)
+"""Radii that are tried, relative to the losses' thresholds, the first one aside."""
+
+_LEAST_SHARE = 0.02
+"""Share of its weight that the curvature of a kept factor's term has to be."""
+
+_DOUBTFUL_SHARE = 0.1
+"""The same for a factor whose interval is made smaller for it."""
+
+_ROOM = 1.05
+"""An interval ends no nearer to the residual than this times it."""
+
+_OUTLIERS = 0.25
+"""Share of the tolerance that the terms of all outliers together may lose."""
+
+_LEVEL_SETS = 5
+_LOOSENED = 0.5
+"""Share of the curvature that terms on level sets give up, so that their gap limits the residuals."""
+
+_HALVINGS = 60
+
+
+def certified_region(
+    question: Question, method: Method, region: float | None
+) -> tuple[Question, Evidence, RobustRegion]:
+    """The largest region with a proof, and the proof.
+
+    Args:
+        question: with terms on any intervals.
+        method: as in `certify`.
+        region: radius in sigmas that is asked for; None: the largest.
+    """
+    reading = question.reading
+    if region is None and all(loss.is_convex for loss, _ in _groups(reading)):
+        found = _everywhere(question)
+        if found is not None:
+            return found
+    multiples = [1.0] if region is None else [region / _smallest_threshold(reading)]
+    best = _on(question, multiples[0], method)
+    if region is None:
+        grow = best[0].is_answered(best[1])
+        for multiple in _LARGER if grow else _SMALLER:
+            if not deadline.fits():
+                break
+            found = _on(question, multiple, "multipliers", at_once=grow)
+            certified = found[0].is_answered(found[1])
+            if grow and not (certified and found[2].radius > best[2].radius):
+                break
+            if certified or found[1].bound.value > best[1].bound.value:
+                best = found
+            if certified and not grow:
+                break
+    return best
+
+
+def lifted(reading: Reading, tolerance: float) -> Problem:
+    """The problem of a reading; terms of factors with a robust loss hold up to its threshold."""
+    intervals = default_intervals(reading, 1.0, tolerance) if reading.robust else None
+    return Problem.build(reading, intervals=intervals)
+
+
+def _on(
+    question: Question, multiple: float, method: Method, *, at_once: bool = False
+) -> tuple[Question, Evidence, RobustRegion]:
+    """The evidence with terms that hold up to a multiple of the losses' thresholds."""
+    reading = question.reading
+    intervals = default_intervals(reading, multiple, question.tolerance)
+    posed = replace(question, problem=Problem.build(reading, intervals=intervals))
+    evidence = by_multipliers(posed) if at_once else gather(posed, method)
+    region = _region(reading, intervals, is_unconditional=False)
+    question.clock.done("region", f"up to {region.radius:.3g} sigmas: bound {evidence.bound.value:.10g}")
+    return posed, evidence, region
+
+
+def _everywhere(question: Question) -> tuple[Question, Evidence, RobustRegion] | None:
+    """The proof that needs no condition: convex losses on the residuals that any better solution can have."""
+    reading, ends = question.reading, np.full(len(question.reading.lengths), np.inf)
+    for loss, at in _groups(reading):
+        ends[at] = _level(loss, reading.cost)
+    gap = math.inf
+    for _ in range(_LEVEL_SETS):
+        intervals = Intervals(np.zeros(len(ends)), ends, *2 * [np.zeros(len(ends), dtype=bool)])
+        for loosened in (0.0, _LOOSENED):
+            posed = replace(intervals, loosened=loosened)
+            asked = replace(question, problem=Problem.build(reading, intervals=posed))
+            evidence = gather(asked, "multipliers")
+            question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
+            if asked.is_answered(evidence):
+                return asked, evidence, _region(reading, intervals, is_unconditional=True)
+        if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not deadline.fits():
+            return None
+        gap = reading.cost - evidence.bound.value
+        smaller = ends.copy()
+        for loss, at in _groups(reading):
+            smaller[at] = np.minimum(ends[at], _limited(loss, reading.lengths[at], ends[at], gap))
+        if not (smaller < 0.9 * ends).any():
+            return None
+        ends = smaller
+    return None
+
+
+def _limited(loss: Loss, r0: Array, high: Array, gap: float) -> Array:
+    """Up to which residual a loosened term is below its loss by no more than a gap, (m,)."""
+    mu = curvature(loss, r0, np.zeros_like(r0), high)
+    # loss less term is at least (1 - share) mu / 2 (r - r0)^2 on the interval
+    with np.errstate(divide="ignore"):
+        reach = np.sqrt(2 * gap / (_LOOSENED * np.maximum(mu, 0.0))) * (1 + 1e-6)
+    return np.where(mu > 0, np.maximum(r0 + reach, _ROOM * r0), high)
+
+
+def _groups(reading: Reading) -> Sequence[tuple[Loss, Array]]:
+    """Each robust group's loss, and the places of its factors in the table."""
+    return [
+        (group.loss, np.searchsorted(reading.table.index, group.index))
+        for group in reading.robust
+        if group.loss is not None
+    ]
+
+
+def _smallest_threshold(reading: Reading) -> float:
+    return min(loss.threshold for loss, _ in _groups(reading))
+
+
+def default_intervals(reading: Reading, multiple: float, tolerance: float) -> Intervals:
+    """Intervals [0, multiple * threshold] for factors that fit, smaller ones for doubtful ones, [a, inf) for outliers.
+
+    Args:
+        reading: the graph at the values.
+        multiple: of the losses' thresholds.
+        tolerance: a share of it is what the terms of outliers may lose, of the cost.
+    """
+    count = len(reading.table.index)
+    low, high = np.zeros(count), np.full(count, np.inf)
+    constant, doubtful = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    for loss, at in _groups(reading):
+        r0 = reading.lengths[at]
+        end = np.full_like(r0, multiple * loss.threshold)
+        if loss.is_convex:
+            high[at] = np.maximum(end, _ROOM * r0)
+            continue
+        # up to the threshold as far as the loss allows, and beyond where its curvature is worth something
+        fits = r0 * _ROOM <= end
+        share = curvature(loss, r0, 0 * r0, np.maximum(end, r0))
+        kept = fits & (share >= _LEAST_SHARE * loss.weight(r0))
+        narrow = end.copy()
+        narrow[~kept] = widest(loss, r0[~kept], np.maximum(end, _ROOM * r0)[~kept], _DOUBTFUL_SHARE)
+        small = ~kept & (narrow >= _ROOM * r0)
+        high[at] = np.where(kept | small, narrow, np.inf)
+        doubtful[at] = small & (narrow < min(multiple, 1.0) * loss.threshold)
+        constant[at] = ~kept & ~small
+    outliers = int(constant.sum())
+    for loss, at in _groups(reading) if outliers else ():
+        r0 = reading.lengths[at]
+        lost = _OUTLIERS * tolerance * reading.cost / outliers
+        low[at] = np.where(constant[at], _lower(loss, r0, lost), low[at])
+    return Intervals(low, high, constant, doubtful)
+
+
+def _lower(loss: Loss, r0: Array, lost: float) -> Array:
+    """The smallest residual at which a loss is no more than `lost` below what it is at r0, (m,)."""
+    wanted = loss.value(r0) - lost
+    below, above = np.zeros_like(r0), r0.copy()
+    for _ in range(_HALVINGS):
+        middle = (below + above) / 2
+        enough = loss.value(middle) >= wanted
+        below, above = np.where(enough, below, middle), np.where(enough, middle, above)
+    return above
+
+
+def _level(loss: Loss, cost: float) -> Array:
+    """A residual of which the loss alone is more than a cost."""
+    end = loss.threshold
+    while not loss.value(np.array(end)) > cost * (1 + 1e-9):
+        end *= 2
+        if not math.isfinite(end):
+            return np.array(math.inf)
+    return np.array(end)
+
+
+def _region(reading: Reading, intervals: Intervals, *, is_unconditional: bool) -> RobustRegion:
+    """What the intervals say to the user."""
+    robust = sorted(
+        ((at, loss) for loss, places in _groups(reading) for at in places.tolist()), key=lambda pair: pair[0]
+    )
+    at = np.array([place for place, _ in robust], dtype=np.intp)
+    threshold = np.array([loss.threshold for _, loss in robust])
+    low, high = intervals.low[at], intervals.high[at]
+    outside = [
+        float(loss.value(np.array(h))) if math.isfinite(h) else loss.limit
+        for (_, loss), h in zip(robust, high, strict=True)
+    ]
+    cheapest = min((cost for cost, l in zip(outside, low.tolist(), strict=True) if l == 0), default=math.inf)
+    return RobustRegion(
+        index=reading.table.index[at],
+        keys=lambda k: reading.table.keys(int(at[k])),
+        residual=reading.lengths[at],
+        low=low,
+        high=high,
+        threshold=threshold,
+        is_doubtful=intervals.is_doubtful[at],
+        is_unconditional=is_unconditional,
+        most_violations=0 if is_unconditional or not cheapest > 0 else math.floor(min(reading.cost / cheapest, 1e9)),
+    )

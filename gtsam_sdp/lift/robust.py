@@ -1,0 +1,83 @@
+"""Terms of factors with robust losses, which hold on intervals of their residuals (docs/maths/robust.md).
+
+Below the loss of the residual's length is a parabola, and below that a Gaussian factor of less weight, a share of
+which goes by its tangent. What is no use as a parabola is the constant that the loss is not below on the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gtsam_sdp.factors.families import ADAPTERS
+from gtsam_sdp.factors.registry import FactorGroup, Lifting
+from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.losses.minorant import curvature
+from gtsam_sdp.reading.graph import Reading
+from gtsam_sdp.terms.terms import Exactness, Terms, no_rows
+
+_SPARE = 1e-12
+"""Relative error granted to the length of a residual, and to its loss."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """For each factor of a reading the lengths of its whitened residual for which its term has to hold [sigmas].
+
+    Attributes:
+        low, high: the ends, (f,); 0 and infinity for factors without a robust loss.
+        is_constant: whether the term is the constant that the loss is not below, (f,).
+        is_doubtful: whether the interval is smaller than was asked for, (f,).
+        loosened: share of the curvature that is given up, so that the cost grows above its term.
+    """
+
+    low: Array
+    high: Array
+    is_constant: Array
+    is_doubtful: Array
+    loosened: float = 0.0
+
+
+def robust_terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: Intervals) -> list[Terms]:
+    """Terms of factors with the same robust loss."""
+    loss, at = group.loss, np.searchsorted(reading.table.index, group.index)
+    assert loss is not None
+    r0, low, high = (0 * reading.lengths if lifting.at_measurements else reading.lengths)[at], *_ends(intervals, at)
+    weight = loss.weight(r0)
+    mu = curvature(loss, r0, low, high) * (1 - intervals.loosened)
+    useful = ~intervals.is_constant[at] & (mu > 0) & (weight > 0) & (np.isfinite(high) | (mu >= weight))
+    terms = []
+    if useful.any():
+        own, end = weight[useful], high[useful]
+        weaker = replace(group, loss=None).select(useful)
+        weaker = replace(weaker, information=own[:, None, None] * weaker.information)
+        share = mu[useful] / own
+        limits = replace(lifting, max_cost=own * end**2 / 2 * (1 + 1e-9), gaps=(), share=share)
+        batch = ADAPTERS[group.type_name].build(weaker, limits)
+        value, square = loss.value(r0[useful]), own * r0[useful] ** 2
+        rest = (1 - share) * own * r0[useful] * np.where(share < 1, end + r0[useful], 0.0)
+        constant = batch.constant + value - square / 2 - _SPARE * (value + square + rest)
+        terms.append(replace(batch, constant=constant))
+    if not useful.all():
+        terms.append(_constants(group.index[~useful], loss.value(low[~useful]) * (1 - _SPARE)))
+    return terms
+
+
+def _ends(intervals: Intervals, at: Array) -> tuple[Array, Array]:
+    return intervals.low[at], intervals.high[at]
+
+
+def _constants(index: Array, value: Array) -> Terms:
+    """Terms about no variable."""
+    count = len(index)
+    return Terms(
+        factor=index,
+        rotations=no_rows(count),
+        translations=no_rows(count),
+        combination=np.zeros((0, 0)),
+        offset=None,
+        matrix=np.zeros((count, 0, 0)),
+        constant=value,
+        exactness=np.full(count, int(Exactness.LOWER_BOUND)),
+    )
