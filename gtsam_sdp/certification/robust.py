@@ -47,7 +47,7 @@ def certified_region(
     """The largest region with a proof, and the proof.
 
     Args:
-        question: with terms on any intervals.
+        question: with terms that hold up to the thresholds of the losses, as `lifted` makes them.
         method: as in `certify`.
         region: radius in sigmas that is asked for; None: the largest.
     """
@@ -85,8 +85,11 @@ def _on(
 ) -> tuple[Question, Evidence, RobustRegion]:
     """The evidence with terms that hold up to a multiple of the losses' thresholds."""
     reading = question.reading
-    intervals = default_intervals(reading, multiple, question.tolerance)
-    posed = replace(question, problem=Problem.build(reading, intervals=intervals))
+    problem = question.problem
+    if multiple != 1.0:
+        problem = problem.on(default_intervals(reading, multiple, question.tolerance))
+    posed, intervals = replace(question, problem=problem), problem.intervals
+    assert intervals is not None
     evidence = by_multipliers(posed) if at_once else gather(posed, method)
     region = _region(reading, intervals, is_unconditional=False)
     question.clock.done("region", f"up to {region.radius:.3g} sigmas: bound {evidence.bound.value:.10g}")
@@ -103,7 +106,7 @@ def _everywhere(question: Question) -> tuple[Question, Evidence, RobustRegion] |
         intervals = Intervals(np.zeros(len(ends)), ends, *2 * [np.zeros(len(ends), dtype=bool)])
         for loosened in (0.0, _LOOSENED):
             posed = replace(intervals, loosened=loosened)
-            asked = replace(question, problem=Problem.build(reading, intervals=posed))
+            asked = replace(question, problem=question.problem.on(posed))
             evidence = gather(asked, "multipliers")
             question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
             if asked.is_answered(evidence):

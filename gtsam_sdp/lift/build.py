@@ -9,7 +9,7 @@ import numpy as np
 from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.factors.families import ADAPTERS
 from gtsam_sdp.factors.registry import Lifting
-from gtsam_sdp.lift.robust import Intervals, robust_terms
+from gtsam_sdp.lift.robust import Intervals, robust_terms_of
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms.terms import Terms
 
@@ -37,7 +37,7 @@ def build_terms(
                 f"{named} has a robust loss, and its term holds on a region only: certify and solve say on which one. "
                 "Give it Gaussian noise for what is to hold everywhere."
             )
-        terms += [batch for group in reading.robust for batch in robust_terms(group, lifting, reading, intervals)]
+        terms += robust_terms_of(reading, intervals, at_measurements=at_measurements)
     terms += [group.build(lifting) for group in reading.fitted]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

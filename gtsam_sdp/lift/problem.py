@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.lift.coordinates import Coordinates, centred_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
-from gtsam_sdp.lift.robust import Intervals
+from gtsam_sdp.lift.robust import Intervals, robust_terms_of
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms.terms import Terms
@@ -52,6 +54,13 @@ class Problem:
     def with_terms(self, terms: Sequence[Terms]) -> Problem:
         """Other terms at the same values."""
         return replace(self, terms=terms)
+
+    def on(self, intervals: Intervals) -> Problem:
+        """The same terms, but for factors with a robust loss those that hold on other intervals."""
+        robust = np.concatenate([group.index for group in self.reading.robust])
+        terms = [batch for batch in self.terms if not np.isin(batch.factor[:1], robust).any()]
+        terms += robust_terms_of(self.reading, intervals)
+        return Problem(self.reading, terms, intervals=intervals)
 
     @property
     def layout(self) -> Layout:

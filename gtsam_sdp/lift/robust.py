@@ -39,11 +39,18 @@ class Intervals:
     loosened: float = 0.0
 
 
-def robust_terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: Intervals) -> list[Terms]:
+def robust_terms_of(reading: Reading, intervals: Intervals, *, at_measurements: bool = False) -> list[Terms]:
+    """Terms of all factors with a robust loss."""
+    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements)
+    return [batch for group in reading.robust for batch in _terms(group, lifting, reading, intervals)]
+
+
+def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: Intervals) -> list[Terms]:
     """Terms of factors with the same robust loss."""
     loss, at = group.loss, np.searchsorted(reading.table.index, group.index)
     assert loss is not None
-    r0, low, high = (0 * reading.lengths if lifting.at_measurements else reading.lengths)[at], *_ends(intervals, at)
+    low, high = intervals.low[at], intervals.high[at]
+    r0 = np.zeros(len(at)) if lifting.at_measurements else reading.lengths[at]
     weight = loss.weight(r0)
     mu = curvature(loss, r0, low, high) * (1 - intervals.loosened)
     useful = ~intervals.is_constant[at] & (mu > 0) & (weight > 0) & (np.isfinite(high) | (mu >= weight))
@@ -53,7 +60,7 @@ def robust_terms(group: FactorGroup, lifting: Lifting, reading: Reading, interva
         weaker = replace(group, loss=None).select(useful)
         weaker = replace(weaker, information=own[:, None, None] * weaker.information)
         share = mu[useful] / own
-        limits = replace(lifting, max_cost=own * end**2 / 2 * (1 + 1e-9), gaps=(), share=share)
+        limits = replace(lifting, max_cost=own * end**2 / 2 * (1 + 1e-9), share=share)
         batch = ADAPTERS[group.type_name].build(weaker, limits)
         value, square = loss.value(r0[useful]), own * r0[useful] ** 2
         rest = (1 - share) * own * r0[useful] * np.where(share < 1, end + r0[useful], 0.0)
@@ -62,10 +69,6 @@ def robust_terms(group: FactorGroup, lifting: Lifting, reading: Reading, interva
     if not useful.all():
         terms.append(_constants(group.index[~useful], loss.value(low[~useful]) * (1 - _SPARE)))
     return terms
-
-
-def _ends(intervals: Intervals, at: Array) -> tuple[Array, Array]:
-    return intervals.low[at], intervals.high[at]
 
 
 def _constants(index: Array, value: Array) -> Terms:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
+import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
@@ -339,9 +341,16 @@ def loss_of(model: Any) -> Loss | str:
     name = type(model).__name__
     if name not in LOSSES:
         return f"the robust loss {name} is not known: use one of {', '.join(LOSSES)}"
-    loss = LOSSES[name](1.0 if name == "Null" else _constant(model))
-    if not (math.isfinite(loss.constant) and loss.constant > 0):
-        return f"the constant of the robust loss {name} is {loss.constant:g}; it must be a positive number"
+    return _known(name, 1.0 if name == "Null" else _constant(model))
+
+
+@lru_cache(maxsize=1024)
+def _known(name: str, constant: float) -> Loss | str:
+    """The loss, compared with GTSAM's."""
+    if not (math.isfinite(constant) and constant > 0):
+        return f"the constant of the robust loss {name} is {constant:g}; it must be a positive number"
+    loss, kind = LOSSES[name](constant), getattr(gtsam.noiseModel.mEstimator, name)
+    model: Any = kind.Create() if name == "Null" else kind.Create(constant)
     samples = loss.threshold * _SAMPLES
     theirs = np.array([model.loss(float(r)) for r in samples])
     if not np.allclose(theirs, loss.value(samples), rtol=_AGREEMENT, atol=1e-300):

@@ -20,6 +20,7 @@ _NEAR = 1e-4
 """Ends of an interval that are nearer to r0 than this share of it count as being that far away: numbers cancel there."""
 
 _HALVINGS = 60
+_WIDENINGS = 20
 
 
 def curvature(loss: Loss, r0: Array, low: Array, high: Array) -> Array:
@@ -47,6 +48,8 @@ def curvature(loss: Loss, r0: Array, low: Array, high: Array) -> Array:
         found = np.where(bounded, at(end), 0.0 if loss.is_convex else -np.inf)
         inside, outside = near, end
         turned = rises(outside) & (outside != near)
+        if not turned.any():
+            return found
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
             up = rises(middle)
@@ -66,6 +69,8 @@ def widest(loss: Loss, r0: Array, high: Array, share: float) -> Array:
 
     0 where there is none.
     """
+    if not len(r0):
+        return high
     enough = share * loss.weight(r0)
     inside, outside = np.zeros_like(r0), high.copy()
     fits = curvature(loss, r0, np.zeros_like(r0), high) >= enough
@@ -73,7 +78,7 @@ def widest(loss: Loss, r0: Array, high: Array, share: float) -> Array:
     starts = curvature(loss, r0, np.zeros_like(r0), start) >= enough
     inside = np.where(starts, start, 0.0)
     outside = np.where(np.isfinite(outside), outside, 1e6 * loss.constant)
-    for _ in range(_HALVINGS):
+    for _ in range(_WIDENINGS):
         middle = (inside + outside) / 2
         good = curvature(loss, r0, np.zeros_like(r0), middle) >= enough
         inside, outside = np.where(starts & good, middle, inside), np.where(good, outside, middle)
