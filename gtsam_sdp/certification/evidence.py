@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import gtsam
+import numpy as np
 
 from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
@@ -23,13 +25,18 @@ from gtsam_sdp.progress import Clock
 from gtsam_sdp.proof.bound import VerifiedBound, bound_at
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.relaxation import Relaxation
+from gtsam_sdp.relaxation.vector import VectorLift
+from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
 
 Method = Literal["auto", "multipliers", "chordal"]
 
-_TIGHTENINGS = 3
-_WORTH_TIGHTENING = 0.7
-"""Share of the gap that a tightening must not leave, for another one to be tried."""
+_TIGHTENINGS = 5
+_WORTH_TIGHTENING = 0.9
+"""Share of the gap that must not be left after two tightenings, for another one to be tried.
+
+One is not enough to tell: a term may give up a little of its curvature so that the next one can touch its factor's cost.
+"""
 
 NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
 
@@ -125,8 +132,14 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     if seconds > SHORT_RELAXATION:
         return replace(known, relaxation_seconds=seconds)
     question.clock.done("cliques", f"a relaxation of about {seconds:.1f} s")
+    lift = "vector" if isinstance(relaxation.lift, VectorLift) else "gram"
+
+    def prove(problem: Problem) -> Evidence:
+        return _by_relaxation(Relaxation.build(problem, lift=lift), question)
+
     try:
         found = _by_relaxation(relaxation, question)
+        found = _tighten(question, found, prove)
     except SolveFailedError:
         return known
     return found if found.bound.value > known.bound.value else known
@@ -184,25 +197,41 @@ def _near_the_values(question: Question, known: Evidence) -> Evidence:
 
 
 def _tightened(question: Question, known: Evidence) -> Evidence:
-    """The bound of terms that need to hold only where no factor's cost is further above its term than the gap.
+    """The best bound of terms that need to hold only where no cost is further above its term than the gap allows."""
+    return _tighten(question, known, lambda problem: by_multipliers(replace(question, problem=problem)))
 
-    Again, as long as each bound leaves much less of the gap.
+
+def _tighten(question: Question, first: Evidence, prove: Callable[[Problem], Evidence]) -> Evidence:
+    """The best of a first bound and those of tightened terms, each made with the gaps of all bounds before it.
+
+    Args:
+        question: the values.
+        first: a bound of the question's own terms.
+        prove: gives a bound of the sum of other terms.
     """
-    cost, gaps = question.reading.cost, ()
-    gap = cost - known.bound.value
-    while known.bound.value > 0 and not question.is_answered(known) and len(gaps) < _TIGHTENINGS:
+    cost, best, gaps = question.reading.cost, first, ()
+    gap = cost - first.bound.value
+    while gap < cost and not question.is_answered(best) and len(gaps) < _TIGHTENINGS and deadline.fits():
+        if len(gaps) >= 2 and gap > _WORTH_TIGHTENING * gaps[-2]:
+            break
         gaps = (*gaps, gap)
         question.clock.done("tightening", f"terms within a gap of {gap:.3g}")
-        found = by_multipliers(
-            replace(question, problem=Problem.build(question.reading, gaps=gaps, intervals=question.problem.intervals))
-        )
-        if found.bound.value <= known.bound.value:
+        posed = Problem.build(question.reading, gaps=gaps, intervals=question.problem.intervals)
+        if _largest_change(posed.terms, question.problem.terms) == 0:
             break
-        known = replace(found, decrease=known.decrease)
-        if cost - known.bound.value > _WORTH_TIGHTENING * gap or not deadline.fits():
-            break
-        gap = cost - known.bound.value
-    return known
+        found = prove(posed)
+        if found.bound.value > best.bound.value:
+            best = replace(found, decrease=first.decrease)
+        gap = cost - found.bound.value
+    return best
+
+
+def _largest_change(terms: Sequence[Terms], others: Sequence[Terms]) -> float:
+    """Of an entry of the matrices of the terms, or of a constant."""
+    return max(
+        float(max(np.abs(a.matrix - b.matrix).max(initial=0.0), np.abs(a.constant - b.constant).max(initial=0.0)))
+        for a, b in zip(terms, others, strict=True)
+    )
 
 
 def _with_less_weight(question: Question, known: Evidence) -> Evidence:

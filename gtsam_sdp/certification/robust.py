@@ -213,7 +213,7 @@ def _region(reading: Reading, intervals: Intervals, *, is_unconditional: bool) -
         float(loss.value(np.array(h))) if math.isfinite(h) else loss.limit
         for (_, loss), h in zip(robust, high, strict=True)
     ]
-    cheapest = min((cost for cost, l in zip(outside, low.tolist(), strict=True) if l == 0), default=math.inf)
+    cheapest = min((cost for cost, start in zip(outside, low.tolist(), strict=True) if start == 0), default=math.inf)
     return RobustRegion(
         index=reading.table.index[at],
         keys=lambda k: reading.table.keys(int(at[k])),

@@ -35,8 +35,17 @@ _SPARE = 1e-10
 _LEAST_ROTATION = 0.3
 """Share of the information of the rotation alone that kappa has to be, for a share beta of the ladder to apply."""
 
-_LOOSE = 0.9
-"""Share of its curvature that a term keeps which is only to tell where better solutions are."""
+_LOOSENING = 1 / 3
+"""Share of its curvature, by the gap, that a term gives up which is only to tell where better solutions are.
+
+Its cost is then above it by the gap at sqrt(2 / _LOOSENING) sigmas of its loosest axis.
+"""
+
+_LEAST_LOOSENING, _LARGEST_LOOSENING = 0.05, 0.25
+"""The least of it, for the first tightening and doubled for each that follows, and the most."""
+
+_LEAST_TO_TOUCH = 0.1
+"""Share of kappa tau that a touching term has to keep of what the other term has: else the relaxation is not tight."""
 
 _NEGLIGIBLE_LOSS = 1e-8
 """Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
@@ -73,6 +82,11 @@ class _Split:
     u0: Array
     constant: Array
     loss: Array
+
+    @property
+    def least_to_touch(self) -> Array:
+        """kappa tau that a touching term has to exceed, (m,)."""
+        return np.where(np.isfinite(self.loss), _LEAST_TO_TOUCH * self.kappa * self.tau, 0.0)
 
     def linear(self, information: Array) -> Array:
         """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
@@ -166,15 +180,18 @@ def pose_form(
         estimate = estimate.bent_less(information, share)
         information = share[:, None, None] * information
     split = _choose_split(information, estimate, max_cost, space)
-    found = near.touching(_worth_touching(split, max_cost))
-    for gap in gaps:
+    found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
+    for number, gap in enumerate(gaps):
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
         near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
         estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
         split = _choose_split(information, estimate, max_cost, space)
-        found = near.touching(_worth_touching(split, max_cost))
-        split = _loosened(split, information, estimate, found.missing & ~_is_plain(information, space), space)
+        found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
+        given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
+        split = _loosened(
+            split, information, estimate, found.missing & ~_is_plain(information, space), 1 - given_up, space
+        )
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -248,8 +265,10 @@ def _is_plain(information: Array, space: Space) -> Array:
     return (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
 
 
-def _loosened(split: _Split, information: Array, estimate: _Estimate, where: Array, space: Space) -> _Split:
-    """The split that keeps half of the curvature `where` there is one: what the cost is above it grows all around.
+def _loosened(
+    split: _Split, information: Array, estimate: _Estimate, where: Array, keep: float, space: Space
+) -> _Split:
+    """The split that keeps most of the curvature `where` there is one: what the cost is above it grows all around.
 
     Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
     """
@@ -261,7 +280,7 @@ def _loosened(split: _Split, information: Array, estimate: _Estimate, where: Arr
     part, none, chosen = estimate.select(at), np.zeros(len(at)), None
     fair = _fair_share(information[at], smallest, space)
     for share in (*(np.full(len(at), beta) for beta in MIXING_LADDER), np.where(fair > 0, fair, MIXING_LADDER[0])):
-        tried = _split(information[at], smallest, share, none, part, space, _LOOSE)
+        tried = _split(information[at], smallest, share, none, part, space, keep)
         chosen = tried if chosen is None else chosen.replace(tried, np.arange(len(at)), tried.loss < chosen.loss)
     assert chosen is not None
     return split.replace(chosen, at, np.isfinite(chosen.loss))

@@ -23,7 +23,7 @@ _SPARE = 1e-4
 _LARGEST_CONDITION = 1e9
 """Condition number of the information, its diagonal scaled to one, up to which that is enough."""
 
-_SHARES = (0.03, 0.08, 0.15, 0.3)
+_SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
 """Shares of the curvature that are given up, in this order, for the term to be sound."""
 
 _TRANSLATION = (0.9, 0.6, 0.3, 0.97)
@@ -148,7 +148,7 @@ class Touching:
         return Touching(self.applies[at], curvature, contact, self.excess[at], self.charge[at])
 
 
-def touching(information: Array, share: Array, r: Array, region: Region, angles: int) -> Touching:
+def touching(information: Array, share: Array, r: Array, region: Region, angles: int, least: Array) -> Touching:
     """For each factor the term that keeps most of the curvature among those that are proven on the region.
 
     Args:
@@ -157,6 +157,7 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
         r: r^ = (omega^, v^), (m, k).
         region: where the terms have to hold.
         angles: numbers of omega.
+        least: kappa tau that a term has to exceed, (m,).
     """
     count, size = r.shape
     bent = share[:, None, None] * information
@@ -168,13 +169,13 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
     usable = np.linalg.norm(vector[:, :3], axis=1) < LARGEST_ESTIMATE
     none = Curvature(np.zeros(count), np.zeros((count, 3, 3)), np.zeros(count))
     curvature, excess = none, np.zeros((count, size, size))
-    score = np.full(count, -np.inf)
+    score, applies = np.asarray(least, dtype=float).copy(), np.zeros(count, dtype=bool)
     for part_of in _TRANSLATION:
         whole = _largest_curvature(bent, part_of, angles)
         possible = usable & (whole.kappa > 0) & (whole.tau > 0)
         for share in _SHARES:
             kept = whole.scaled(np.full(count, 1 - share))
-            value = _score(kept, angles)
+            value = kept.kappa * kept.tau
             at = np.flatnonzero(possible & (value > score))
             if not len(at):
                 break
@@ -184,8 +185,7 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
             good = smallest_eigenvalue(found) > 0
             chosen = at[good]
             curvature = _merge(curvature, part, chosen, good)
-            excess[chosen], score[chosen] = found[good], value[chosen]
-    applies = np.isfinite(score)
+            excess[chosen], score[chosen], applies[chosen] = found[good], value[chosen], True
     contact = Contact.at(in_space, curvature, vector[:, :3], vector[:, 3:])
     reach = np.linalg.norm(region.root, axis=2)
     charge = contact.value_error + np.sum(contact.slope_error[:, places] * reach, axis=1)
@@ -196,16 +196,6 @@ def _merge(mine: Curvature, theirs: Curvature, at: Array, good: Array) -> Curvat
     kappa, rest, tau = mine.kappa.copy(), mine.rest.copy(), mine.tau.copy()
     kappa[at], rest[at], tau[at] = theirs.kappa[good], theirs.rest[good], theirs.tau[good]
     return Curvature(kappa, rest, tau)
-
-
-def _score(curvature: Curvature, angles: int) -> Array:
-    """Logarithm of a volume of the curvature: what is best kept."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(
-            (curvature.kappa > 0) & (curvature.tau > 0),
-            np.log(curvature.kappa) + np.log(curvature.tau),
-            -np.inf,
-        )
 
 
 def _largest_curvature(information: Array, part_of: float, angles: int) -> Curvature:
@@ -351,10 +341,13 @@ class Nearness:
         """Largest angle [rad], (m,)."""
         return np.where(self.usable, self.region.theta, np.pi)
 
-    def touching(self, wanted: Array) -> Found:
-        """The terms that touch, of the factors where `wanted`, (m,)."""
+    def touching(self, wanted: Array, least: Array | None = None) -> Found:
+        """The terms that touch, of the factors where `wanted`, (m,), if they keep more than `least` kappa tau, (m,)."""
+        least = np.zeros(len(wanted)) if least is None else least
         at = np.flatnonzero(wanted & self.usable)
-        terms = touching(self.information[at], self.share[at], self.r[at], self.region.select(at), self.angles)
+        terms = touching(
+            self.information[at], self.share[at], self.r[at], self.region.select(at), self.angles, least[at]
+        )
         missing = wanted.copy()
         missing[at[terms.applies]] = False
         return Found(at, terms, missing)
