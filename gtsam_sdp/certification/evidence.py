@@ -145,8 +145,11 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     return found if found.bound.value > known.bound.value else known
 
 
-def by_multipliers(question: Question) -> Evidence:
-    """Verifies the multipliers at the values, and once more after polishing where that can still gain something."""
+def by_multipliers(question: Question, *, at_once: bool = False) -> Evidence:
+    """Verifies the multipliers at the values, and once more after polishing where that can still gain something.
+
+    With `at_once` it is left at that where the multipliers at the values prove nothing.
+    """
     reading, clock, Y = question.reading, question.clock, question.problem.Y
     with deadline.timed():  # the first step, and about as long as those that follow
         qcqp = question.problem.qcqp
@@ -162,7 +165,7 @@ def by_multipliers(question: Question) -> Evidence:
         return at_values
     if not question.is_answered(at_values) and is_zero(reading, question.values, question.tolerance):
         return replace(at_values, decrease=math.nan, is_zero=True)
-    if not deadline.fits():
+    if not deadline.fits() or (at_once and not bound.value > 0):
         return at_values
     polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,19 +32,42 @@ _DOUBTFUL_SHARE = 0.1
 _ROOM = 1.05
 """An interval ends no nearer to the residual than this times it."""
 
+_FAR = 1.3
+"""The same for residuals at which a loss bends down."""
+
+_LEANING = 3.0
+"""Residuals up to this times the threshold are no outliers, though the loss may bend down there."""
+
 _OUTLIERS = 0.25
 """Share of the tolerance that the terms of all outliers together may lose."""
 
-_LEVEL_SETS = 5
+_LEVEL_SETS = 3
 _LOOSENED = 0.5
 """Share of the curvature that terms on level sets give up, so that their gap limits the residuals."""
 
 _HALVINGS = 60
 
 
-def certified_region(
-    question: Question, method: Method, region: float | None
-) -> tuple[Question, Evidence, RobustRegion]:
+class Found(NamedTuple):
+    """A proof on a region.
+
+    Attributes:
+        question: with the terms that hold there.
+        evidence: the proof.
+        region: the region.
+    """
+
+    question: Question
+    evidence: Evidence
+    region: RobustRegion
+
+    @property
+    def certifies(self) -> bool:
+        """Whether the bound is good enough."""
+        return self.question.is_answered(self.evidence)
+
+
+def certified_region(question: Question, method: Method, region: float | None) -> Found:
     """The largest region with a proof, and the proof.
 
     Args:
@@ -52,26 +76,25 @@ def certified_region(
         region: radius in sigmas that is asked for; None: the largest.
     """
     reading = question.reading
-    if region is None and all(loss.is_convex for loss, _ in _groups(reading)):
+    if region is not None:
+        return _on(question, region / min(loss.threshold for loss, _ in _groups(reading)), method)
+    if all(loss.is_convex for loss, _ in _groups(reading)):
         found = _everywhere(question)
         if found is not None:
             return found
-    multiples = [1.0] if region is None else [region / _smallest_threshold(reading)]
-    best = _on(question, multiples[0], method)
-    if region is None:
-        grow = best[0].is_answered(best[1])
-        for multiple in _LARGER if grow else _SMALLER:
-            if not deadline.fits():
+    best = tried = _on(question, 1.0, None)
+    if tried.certifies:
+        for multiple in _LARGER:
+            tried = _on(question, multiple, None) if deadline.fits() else tried
+            if not (tried.certifies and tried.region.radius > best.region.radius):
                 break
-            found = _on(question, multiple, "multipliers", at_once=grow)
-            certified = found[0].is_answered(found[1])
-            if grow and not (certified and found[2].radius > best[2].radius):
-                break
-            if certified or found[1].bound.value > best[1].bound.value:
-                best = found
-            if certified and not grow:
-                break
-    return best
+            best = tried
+        return best
+    for multiple in _SMALLER:
+        tried = _on(question, multiple, None) if deadline.fits() else tried
+        if tried.certifies:
+            return tried
+    return _on(question, 1.0, method) if deadline.fits() else best
 
 
 def lifted(reading: Reading, tolerance: float) -> Problem:
@@ -80,37 +103,36 @@ def lifted(reading: Reading, tolerance: float) -> Problem:
     return Problem.build(reading, intervals=intervals)
 
 
-def _on(
-    question: Question, multiple: float, method: Method, *, at_once: bool = False
-) -> tuple[Question, Evidence, RobustRegion]:
-    """The evidence with terms that hold up to a multiple of the losses' thresholds."""
+def _on(question: Question, multiple: float, method: Method | None) -> Found:
+    """What terms prove that hold up to a multiple of the losses' thresholds; by multipliers at once without a method."""
     reading = question.reading
     problem = question.problem
     if multiple != 1.0:
         problem = problem.on(default_intervals(reading, multiple, question.tolerance))
     posed, intervals = replace(question, problem=problem), problem.intervals
     assert intervals is not None
-    evidence = by_multipliers(posed) if at_once else gather(posed, method)
+    evidence = by_multipliers(posed, at_once=True) if method is None else gather(posed, method)
     region = _region(reading, intervals, is_unconditional=False)
     question.clock.done("region", f"up to {region.radius:.3g} sigmas: bound {evidence.bound.value:.10g}")
-    return posed, evidence, region
+    return Found(posed, evidence, region)
 
 
-def _everywhere(question: Question) -> tuple[Question, Evidence, RobustRegion] | None:
+def _everywhere(question: Question) -> Found | None:
     """The proof that needs no condition: convex losses on the residuals that any better solution can have."""
     reading, ends = question.reading, np.full(len(question.reading.lengths), np.inf)
     for loss, at in _groups(reading):
         ends[at] = _level(loss, reading.cost)
     gap = math.inf
     for _ in range(_LEVEL_SETS):
-        intervals = Intervals(np.zeros(len(ends)), ends, *2 * [np.zeros(len(ends), dtype=bool)])
+        none = np.zeros(len(ends), dtype=bool)
+        intervals = Intervals(np.zeros(len(ends)), ends, none, none)
         for loosened in (0.0, _LOOSENED):
             posed = replace(intervals, loosened=loosened)
             asked = replace(question, problem=question.problem.on(posed))
-            evidence = gather(asked, "multipliers")
+            evidence = by_multipliers(asked, at_once=True)
             question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
             if asked.is_answered(evidence):
-                return asked, evidence, _region(reading, intervals, is_unconditional=True)
+                return Found(asked, evidence, _region(reading, intervals, is_unconditional=True))
         if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not deadline.fits():
             return None
         gap = reading.cost - evidence.bound.value
@@ -141,10 +163,6 @@ def _groups(reading: Reading) -> Sequence[tuple[Loss, Array]]:
     ]
 
 
-def _smallest_threshold(reading: Reading) -> float:
-    return min(loss.threshold for loss, _ in _groups(reading))
-
-
 def default_intervals(reading: Reading, multiple: float, tolerance: float) -> Intervals:
     """Intervals [0, multiple * threshold] for factors that fit, smaller ones for doubtful ones, [a, inf) for outliers.
 
@@ -160,15 +178,19 @@ def default_intervals(reading: Reading, multiple: float, tolerance: float) -> In
         r0 = reading.lengths[at]
         end = np.full_like(r0, multiple * loss.threshold)
         if loss.is_convex:
-            high[at] = np.maximum(end, _ROOM * r0)
+            high[at] = np.maximum(end, _FAR * r0)
             continue
         # up to the threshold as far as the loss allows, and beyond where its curvature is worth something
         fits = r0 * _ROOM <= end
         share = curvature(loss, r0, 0 * r0, np.maximum(end, r0))
         kept = fits & (share >= _LEAST_SHARE * loss.weight(r0))
         narrow = end.copy()
+        far = np.maximum(end, _FAR * r0)
         narrow[~kept] = widest(loss, r0[~kept], np.maximum(end, _ROOM * r0)[~kept], _DOUBTFUL_SHARE)
         small = ~kept & (narrow >= _ROOM * r0)
+        leaning = ~kept & ~small & (r0 <= _LEANING * loss.threshold)
+        narrow[leaning] = far[leaning]
+        small |= leaning
         high[at] = np.where(kept | small, narrow, np.inf)
         doubtful[at] = small & (narrow < min(multiple, 1.0) * loss.threshold)
         constant[at] = ~kept & ~small

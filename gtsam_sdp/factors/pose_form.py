@@ -171,14 +171,15 @@ def pose_form(
         space: the plane or space.
         gaps: how much the costs of points that have to be bounded can exceed the minorants, of the first form, of the
             second one made with that, ...: what limits the angle further.
-        share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1.
+        share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1. Where it is
+            not positive the form has to touch; it is no bound if its exactness says that it does not.
     """
     max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
     estimate = _estimate(information, relative, e, max_cost, space)
     near = Nearness.below_cost(information, estimate.r, max_cost, share, space)
     if np.any(share != 1):
         estimate = estimate.bent_less(information, share)
-        information = share[:, None, None] * information
+        information = np.maximum(share, 0.0)[:, None, None] * information
     split = _choose_split(information, estimate, max_cost, space)
     found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
     for number, gap in enumerate(gaps):

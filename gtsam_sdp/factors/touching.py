@@ -26,6 +26,9 @@ _LARGEST_CONDITION = 1e9
 _SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
 """Shares of the curvature that are given up, in this order, for the term to be sound."""
 
+_BENT_DOWN = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Shares of the weight by which a term with a share of the cost's curvature, or none, bends down more than that."""
+
 _TRANSLATION = (0.9, 0.6, 0.3, 0.97)
 """Shares of the information of the translation alone that tau is."""
 
@@ -173,8 +176,8 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
     for part_of in _TRANSLATION:
         whole = _largest_curvature(bent, part_of, angles)
         possible = usable & (whole.kappa > 0) & (whole.tau > 0)
-        for share in _SHARES:
-            kept = whole.scaled(np.full(count, 1 - share))
+        for given_up in _SHARES:
+            kept = whole.scaled(np.full(count, 1 - given_up))
             value = kept.kappa * kept.tau
             at = np.flatnonzero(possible & (value > score))
             if not len(at):
@@ -186,6 +189,17 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
             chosen = at[good]
             curvature = _merge(curvature, part, chosen, good)
             excess[chosen], score[chosen], applies[chosen] = found[good], value[chosen], True
+    whole = _curvature_above(information, angles)
+    for given_up in _BENT_DOWN:
+        at = np.flatnonzero(usable & ~applies & (share < 1))
+        if not len(at):
+            break
+        part = whole.scaled(share - given_up).select(at)
+        contact = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
+        found = _excess(bent[at], part, contact, vector[at], region.select(at), places)
+        good = smallest_eigenvalue(found) > 0
+        curvature = _merge(curvature, part, at[good], good)
+        excess[at[good]], applies[at[good]] = found[good], True
     contact = Contact.at(in_space, curvature, vector[:, :3], vector[:, 3:])
     reach = np.linalg.norm(region.root, axis=2)
     charge = contact.value_error + np.sum(contact.slope_error[:, places] * reach, axis=1)
@@ -219,6 +233,14 @@ def _largest_curvature(information: Array, part_of: float, angles: int) -> Curva
     return Curvature(least, (axes * rest[:, None, :]) @ axes.swapaxes(1, 2), tau)
 
 
+def _curvature_above(information: Array, angles: int) -> Curvature:
+    """Curvature that is nowhere below L: blkdiag(kappa I, tau I) - L >= 0."""
+    rr, rt, tt = information[:, :angles, :angles], information[:, :angles, angles:], information[:, angles:, angles:]
+    twice = np.where(rt.any(axis=(1, 2)), 2.0, 1.0)  # L is at most twice its diagonal blocks
+    kappa, tau = (twice * np.linalg.norm(block, axis=(1, 2), ord=2) for block in (rr, tt))
+    return Curvature(kappa, np.zeros((len(kappa), 3, 3)), tau)
+
+
 def _excess(
     information: Array, curvature: Curvature, contact: Contact, r: Array, region: Region, places: Array
 ) -> Array:
@@ -234,8 +256,15 @@ def _excess(
     bend = 1 + theta**2 / 3 / np.maximum(1 - theta**2 / 5, 1e-2)
     flat[:, :3, :3] = bend[:, None, None] * curvature.rest
     by_e = curvature.tau * length**2 * (1 / 12 + theta**2 / 360 + theta**4 / 1811)
-    flat[:, turn, turn] += (curvature.kappa + by_e)[:, None]
-    flat[:, turn + 3, turn + 3] += (curvature.tau * (1 + theta**2 / 12))[:, None]
+    by_v = curvature.tau * (1 + theta**2 / 12)
+    # with a minus they bend down less: 1 - cos(theta) by cos(theta) at least, and |e|^2 / 2 is |v|^2 / 2 but for what
+    # bends by no more than a quarter of theta^2 and |v|^2 (docs/maths/robust.md)
+    down = curvature.tau < 0
+    by_e = np.where(down, -curvature.tau * length**2 / 4, by_e)
+    by_v = np.where(down, curvature.tau * (1 - theta**2 / 4), by_v)
+    turned = np.where(curvature.kappa < 0, curvature.kappa * np.cos(np.minimum(theta, np.pi)), curvature.kappa)
+    flat[:, turn, turn] += (turned + by_e)[:, None]
+    flat[:, turn + 3, turn + 3] += by_v[:, None]
     whole = np.zeros_like(inner)
     whole[:, places[:, None], places] = information
     J = symmetric(root.swapaxes(1, 2) @ (whole - inner - flat) @ root)
@@ -244,7 +273,7 @@ def _excess(
     rest = _fifth_order(contact, r, root, theta, length) + _SPARE * largest * 1e-2
     J = J - rest[:, None, None] * identity
     positive = smallest_eigenvalue(J) > _SPARE * largest * 1e-2
-    positive &= (theta < 1.9) | ~curvature.rest.any(axis=(1, 2))
+    positive &= (theta < 1.9) | ~(curvature.rest.any(axis=(1, 2)) | down)
     J = np.where(positive[:, None, None], J, identity)
     T = np.einsum("kijl,kia->kajl", third, root)
     T = np.einsum("kajl,kjb->kabl", T, root)

@@ -52,8 +52,9 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
     low, high = intervals.low[at], intervals.high[at]
     r0 = np.zeros(len(at)) if lifting.at_measurements else reading.lengths[at]
     weight = loss.weight(r0)
-    mu = curvature(loss, r0, low, high) * (1 - intervals.loosened)
-    useful = ~intervals.is_constant[at] & (mu > 0) & (weight > 0) & (np.isfinite(high) | (mu >= weight))
+    mu = curvature(loss, r0, low, high)
+    mu = mu - intervals.loosened * np.abs(mu)
+    useful = ~intervals.is_constant[at] & (weight > 0) & (np.isfinite(high) | (mu >= weight))
     terms = []
     if useful.any():
         own, end = weight[useful], high[useful]
@@ -65,7 +66,11 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
         value, square = loss.value(r0[useful]), own * r0[useful] ** 2
         rest = (1 - share) * own * r0[useful] * np.where(share < 1, end + r0[useful], 0.0)
         constant = batch.constant + value - square / 2 - _SPARE * (value + square + rest)
-        terms.append(replace(batch, constant=constant))
+        batch = replace(batch, constant=constant)
+        sound = (share > 0) | (batch.exactness == int(Exactness.TANGENT))
+        useful[np.flatnonzero(useful)[~sound]] = False
+        if sound.any():
+            terms.append(batch.select(sound))
     if not useful.all():
         terms.append(_constants(group.index[~useful], loss.value(low[~useful]) * (1 - _SPARE)))
     return terms

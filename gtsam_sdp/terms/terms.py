@@ -90,6 +90,26 @@ class Terms:
         """The matrices with the sizes of the numbers behind them, (m, r, r)."""
         return Bounded.of(self.matrix) if self.magnitude is None else Bounded(self.matrix, self.magnitude)
 
+    def select(self, chosen: Array) -> Terms:
+        """The terms where `chosen` is true; not for terms of distances or by entry."""
+        if chosen.all():
+            return self
+        assert self.distances is None
+        assert self.entrywise is None
+        combination = self.combination if self.combination.ndim == 2 else self.combination[chosen]
+        return replace(
+            self,
+            factor=self.factor[chosen],
+            rotations=self.rotations[chosen],
+            translations=self.translations[chosen],
+            combination=combination,
+            offset=None if self.offset is None else self.offset[chosen],
+            matrix=self.matrix[chosen],
+            constant=self.constant[chosen],
+            exactness=self.exactness[chosen],
+            magnitude=None if self.magnitude is None else self.magnitude[chosen],
+        )
+
     def touching(self, points: Array) -> Terms:
         """The tangents at other distances, (m,); terms of no distances are the same everywhere."""
         if self.distances is None:
