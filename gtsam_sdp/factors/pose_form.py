@@ -91,8 +91,9 @@ class _Split:
         """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
         angles = self.rotation.shape[-1]
         rest = information.copy()
-        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-9)
-        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-9), information.shape[-1] - angles)
+        rounding = 1e-11 * np.linalg.norm(information[:, :angles, :angles], axis=(1, 2))
+        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-6) + scaled_identity(rounding, angles)
+        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-6), information.shape[-1] - angles)
         return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
 
     def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
@@ -162,12 +163,15 @@ def pose_form(
     for number, gap in enumerate(gaps):
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
+        angle = np.where(found.touches, np.pi, angle)
         near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
-        estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
+        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
         split = _choose_split(information, estimate, max_cost, space)
         found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
-        split = _loosened(split, information, estimate, found.missing & ~_is_plain(information, space), 1 - given_up, space)
+        split = _loosened(
+            split, information, estimate, found.missing & ~_is_plain(information, space), 1 - given_up, space
+        )
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
@@ -311,9 +315,9 @@ def _split(
     u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
     applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
-    constant = (
-        -linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)
-    ) / 2 - part.charge(y, np.where(applies, tau, 1.0), (1 - keep) * held[:, None] * estimate.v)
+    constant = (-linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)) / 2 - part.charge(
+        y, np.where(applies, tau, 1.0), (1 - keep) * held[:, None] * estimate.v
+    )
     constant += stiff.constant
     loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
     zero = ~applies[:, None]

@@ -147,7 +147,6 @@ class StiffAxis:
         constant[at] = -excess * along**2 / 2 - rounding
         return cls(kept, slope, constant)
 
-
     def loosened(self, keep: float, omega: Array) -> StiffAxis:
         """A share of what is kept, the rest of it by its tangent too."""
         if keep == 1:

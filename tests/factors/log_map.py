@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gtsam_sdp.factors.geometry import adjoint, exp_rotation, transform
+from gtsam_sdp.factors.geometry import exp_rotation, transform
 from gtsam_sdp.factors.rotation_form import LocalForm
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.values.space import Space

@@ -162,5 +162,3 @@ def test_terms_of_an_own_estimate_touch_where_the_first_bound_is_good() -> None:
     for gaps, share in (((), 0.5), ((0.5, 0.05), 0.7)):
         value = batch.value(form_of(batch, max_cost, gaps), batch.r[:, None, :])[0][:, 0]
         assert np.mean(cost - value <= 1e-9 * max_cost) >= share
-
-
