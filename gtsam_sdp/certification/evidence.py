@@ -35,7 +35,7 @@ _TIGHTENINGS = 5
 _WORTH_TIGHTENING = 0.9
 """Share of the gap that must not be left after two tightenings, for another one to be tried.
 
-One is not enough to tell: a term may give up a little of its curvature so that the next one can touch its factor's cost.
+One is not enough to tell: a term may give up a little of its curvature so that the next one can touch its cost.
 """
 
 NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)

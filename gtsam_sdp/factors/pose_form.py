@@ -44,7 +44,7 @@ Its cost is then above it by the gap at sqrt(2 / _LOOSENING) sigmas of its loose
 _LEAST_LOOSENING, _LARGEST_LOOSENING = 0.05, 0.25
 """The least of it, for the first tightening and doubled for each that follows, and the most."""
 
-_LEAST_TO_TOUCH = 0.1
+_LEAST_TO_TOUCH = 0.3
 """Share of kappa tau that a touching term has to keep of what the other term has: else the relaxation is not tight."""
 
 _NEGLIGIBLE_LOSS = 1e-8
@@ -92,8 +92,9 @@ class _Split:
         """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
         angles = self.rotation.shape[-1]
         rest = information.copy()
-        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-9)
-        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-9), information.shape[-1] - angles)
+        rounding = 1e-11 * np.linalg.norm(information[:, :angles, :angles], axis=(1, 2))
+        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-6) + scaled_identity(rounding, angles)
+        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-6), information.shape[-1] - angles)
         return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
 
     def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
@@ -185,8 +186,9 @@ def pose_form(
     for number, gap in enumerate(gaps):
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
+        angle = np.where(found.touches, np.pi, angle)
         near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
-        estimate = replace(estimate, theta=np.minimum(estimate.theta, near.theta))
+        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
         split = _choose_split(information, estimate, max_cost, space)
         found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
@@ -231,26 +233,26 @@ def _estimate(information: Array, relative: Array, e: Array, max_cost: Array, sp
     return _Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, 0 * theta)
 
 
-def _choose_split(information: Array, estimate: _Estimate, max_cost: Array, space: Space) -> _Split:
+def _choose_split(information: Array, estimate: _Estimate, max_cost: Array, space: Space, keep: float = 1.0) -> _Split:
     """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
     angles = information.shape[-1] - space.dimension
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
     plain = _is_plain(information, space)
-    least = _LEAST_ROTATION * estimate.marginal
-    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space)
+    least = keep * _LEAST_ROTATION * estimate.marginal
+    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space, keep)
     for beta in MIXING_LADDER[1:]:
         rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
         if not len(rest):
             break
         part = estimate.select(rest)
-        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), least[rest], part, space)
+        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), least[rest], part, space, keep)
         better = tried.loss < 0.9 * best.loss[rest]
         best = best.replace(tried, rest, better)
     rest = np.flatnonzero(np.isinf(best.loss))
     if len(rest):
         share = _fair_share(information[rest], smallest[rest], space)
-        tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space)
+        tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space, keep)
         best = best.replace(tried, rest, np.isfinite(tried.loss))
         fallback = _untangled_split(information[rest], smallest[rest], share, space)
         best = best.replace(fallback, rest, np.isinf(tried.loss))
@@ -269,22 +271,15 @@ def _is_plain(information: Array, space: Space) -> Array:
 def _loosened(
     split: _Split, information: Array, estimate: _Estimate, where: Array, keep: float, space: Space
 ) -> _Split:
-    """The split that keeps most of the curvature `where` there is one: what the cost is above it grows all around.
+    """The split that keeps a share of the curvature `where` there is one: what the cost is above it grows all around.
 
     Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
     """
     at = np.flatnonzero(where & np.isfinite(split.loss))
     if not len(at):
         return split
-    angles = information.shape[-1] - space.dimension
-    smallest = smallest_eigenvalue(information[at][:, angles:, angles:])
-    part, none, chosen = estimate.select(at), np.zeros(len(at)), None
-    fair = _fair_share(information[at], smallest, space)
-    for share in (*(np.full(len(at), beta) for beta in MIXING_LADDER), np.where(fair > 0, fair, MIXING_LADDER[0])):
-        tried = _split(information[at], smallest, share, none, part, space, keep)
-        chosen = tried if chosen is None else chosen.replace(tried, np.arange(len(at)), tried.loss < chosen.loss)
-    assert chosen is not None
-    return split.replace(chosen, at, np.isfinite(chosen.loss))
+    loose = _choose_split(information[at], estimate.select(at), 0.0, space, keep)
+    return split.replace(loose, at, np.isfinite(loose.loss))
 
 
 def _fair_share(information: Array, smallest: Array, space: Space) -> Array:

@@ -285,7 +285,7 @@ def _excess(
 
 
 def _constant_tensors() -> tuple[Array, Array]:
-    """Third derivatives, by entries of b and c, of -b.w |w|^2 / 6 and of -(|w|^2 c.v - (w.c) (w.v)) / 6, (3, 6, 6, 6)."""
+    """Third derivatives of -b.w |w|^2 / 6 and of -(|w|^2 c.v - (w.c) (w.v)) / 6, by entries of b, c, (3, 6, 6, 6)."""
     turn, move = np.eye(6)[:3], np.eye(6)[3:]
     square = np.einsum("ai,aj->ij", turn, turn)
     product = np.einsum("ai,aj->ij", turn, move)
@@ -324,6 +324,13 @@ class Found:
     at: Array
     terms: Touching
     missing: Array
+
+    @property
+    def touches(self) -> Array:
+        """Which of all factors have a term that touches, (m,)."""
+        result = np.zeros(len(self.missing), dtype=bool)
+        result[self.at[self.terms.applies]] = True
+        return result
 
     def replace(self, form: LocalForm, measured: Array, offset: Array, space: Space) -> LocalForm:
         """The forms of all factors, those that touch in place of what they were."""
@@ -387,7 +394,7 @@ class Nearness:
         Args:
             found: the terms that touch.
             gap: the gap.
-            theta: of the other terms, the largest angle that the gap allows [rad], (m,).
+            theta: the largest angle [rad], (m,).
             linear: of the other terms, a matrix B with cost less term at least 1/2 d^T B d at r^ + d, (m, k, k).
         """
         root = self.region.root
@@ -395,7 +402,5 @@ class Nearness:
         good = np.flatnonzero(found.terms.applies)
         touched = found.at[good]
         excess[touched] = found.terms.excess[good]
-        theta = theta.copy()
-        theta[touched] = self.region.theta[touched]
         region = self.region.within(excess, gap, self.r, self.angles).turning_less(theta, self.r, self.angles)
         return replace(self, region=region)

@@ -101,7 +101,7 @@ class Contact:
         """
         r = np.concatenate([omega, v], axis=1)
         theta = np.linalg.norm(omega, axis=1)
-        (g1, d1), (g2, d2), (g3, d3), (g4, d4) = (
+        (g1, _), (g2, d2), (g3, d3), (g4, d4) = (
             tuple(x[:, None] for x in series(order, theta)) for order in (1, 2, 3, 4)
         )
         kappa, tau = curvature.kappa[:, None], curvature.tau[:, None]
@@ -133,7 +133,7 @@ class Contact:
         spread = spread + tau * dot(v, v) * theta[:, None]
         moved = np.abs(c) + _norm(c) + 2 * tau * _norm(v)
         slope_error = _ROUNDOFFS * (size + np.concatenate([spread, moved], axis=1))
-        return cls(b, c, sum(parts)[:, 0], slope_error, value_error)
+        return cls(b, c, np.sum(parts, axis=0)[:, 0], slope_error, value_error)
 
 
 def _norm(vectors: Array) -> Array:

@@ -134,10 +134,11 @@ Made by `python -m tests.benchmarks.power`. Machine: {machine}, one thread, shar
 ends.
 
 Pose graphs whose noise is drawn from the covariance that they state: `tests/benchmarks/power.py`. Sigmas are those of
-rotation and translation; kappa is the ratio of the extreme eigenvalues of the covariance in their units, around 1 (so
-that the loosest axis has a sigma sqrt(sqrt(kappa)) times as large), every factor with a covariance of its own, along the axes
-of the body in random order, or turned with all correlations. Certified: by `certify` at {tolerance:g} at the optimum that
-is found from the truth. Terms: what all terms together lose at the values. Gaps are relative, medians.
+rotation and translation; kappa is the ratio of the extreme eigenvalues of the covariance in their units, geometrically
+around 1 (the loosest axis has a sigma kappa^(1/4) times as large). Every factor has a covariance of its own, along the
+axes of the body in random order, or turned with all correlations. Certified: by `certify` at {tolerance:g} at the
+optimum that is found from the truth. Terms: what the first terms together lose at the values, before they are
+tightened. Relaxation: of the first terms, by `relax`. Gaps are relative, medians.
 """
 
 
