@@ -278,7 +278,7 @@ def _loosened(
     at = np.flatnonzero(where & np.isfinite(split.loss))
     if not len(at):
         return split
-    loose = _choose_split(information[at], estimate.select(at), 0.0, space, keep)
+    loose = _choose_split(information[at], estimate.select(at), np.zeros(len(at)), space, keep)
     return split.replace(loose, at, np.isfinite(loose.loss))
 
 

@@ -54,26 +54,39 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
     weight = loss.weight(r0)
     mu = curvature(loss, r0, low, high)
     mu = mu - intervals.loosened * np.abs(mu)
-    useful = ~intervals.is_constant[at] & (weight > 0) & (np.isfinite(high) | (mu >= weight))
+    constant = intervals.is_constant[at] | ~(np.isfinite(high) | (mu >= weight))
     terms = []
-    if useful.any():
-        own, end = weight[useful], high[useful]
-        weaker = replace(group, loss=None).select(useful)
-        weaker = replace(weaker, information=own[:, None, None] * weaker.information)
-        share = mu[useful] / own
-        limits = replace(lifting, max_cost=own * end**2 / 2 * (1 + 1e-9), share=share)
-        batch = ADAPTERS[group.type_name].build(weaker, limits)
-        value, square = loss.value(r0[useful]), own * r0[useful] ** 2
-        rest = (1 - share) * own * r0[useful] * np.where(share < 1, end + r0[useful], 0.0)
-        constant = batch.constant + value - square / 2 - _SPARE * (value + square + rest)
-        batch = replace(batch, constant=constant)
-        sound = (share > 0) | (batch.exactness == int(Exactness.TANGENT))
-        useful[np.flatnonzero(useful)[~sound]] = False
-        if sound.any():
-            terms.append(batch.select(sound))
-    if not useful.all():
-        terms.append(_constants(group.index[~useful], loss.value(low[~useful]) * (1 - _SPARE)))
-    return terms
+    bent = np.flatnonzero(~constant & (weight > 0))
+    if len(bent):
+        own, end, start = weight[bent], high[bent], r0[bent]
+        share = mu[bent] / own
+        batch = _weighted(group, lifting, bent, own, end, share)
+        value, square = loss.value(start), own * start**2
+        rest = (1 - share) * own * start * np.where(share < 1, end + start, 0.0)
+        batch = replace(batch, constant=batch.constant + value - square / 2 - _SPARE * (value + square + rest))
+        # without the tangent of what has no curvature a term is none
+        touches = (share >= 1) | (batch.exactness == int(Exactness.TANGENT))
+        terms.append(batch.select(touches))
+        bent = bent[touches]
+    rest = np.setdiff1d(np.flatnonzero(~constant), bent)
+    below = loss.share_of_square(np.where(np.isfinite(high), high, 0.0)) * (1 - _SPARE)
+    rest = rest[below[rest] > 0]
+    if len(rest):
+        terms.append(_weighted(group, lifting, rest, below[rest], high[rest], np.ones(len(rest))))
+    left = np.setdiff1d(np.arange(len(at)), np.concatenate([bent, rest]))
+    if len(left):
+        terms.append(_constants(group.index[left], loss.value(low[left]) * (1 - _SPARE)))
+    return [batch for batch in terms if len(batch.factor)]
+
+
+def _weighted(group: FactorGroup, lifting: Lifting, at: Array, weight: Array, end: Array, share: Array) -> Terms:
+    """Terms of some of the factors with a weight and without their loss, which hold for residuals up to an end."""
+    chosen = np.zeros(len(group.index), dtype=bool)
+    chosen[at] = True
+    weaker = replace(group, loss=None).select(chosen)
+    weaker = replace(weaker, information=weight[:, None, None] * weaker.information)
+    limits = replace(lifting, max_cost=weight * end**2 / 2 * (1 + 1e-9), share=share)
+    return ADAPTERS[group.type_name].build(weaker, limits)
 
 
 def _constants(index: Array, value: Array) -> Terms:

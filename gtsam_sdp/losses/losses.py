@@ -63,6 +63,10 @@ class Loss(ABC):
     def bend(self, r: Array) -> Array:
         """rho''(r), the smaller one of both sides where it jumps."""
 
+    def share_of_square(self, end: Array) -> Array:
+        """The largest w with rho(r) >= w r^2 / 2 for all r up to an end: weights fall with r."""
+        return np.where(end > 0, 2 * self.value(end) / np.where(end > 0, end, 1.0) ** 2, 0.0)
+
     def _relative(self, r: Array) -> Array:
         return (r / self.constant) ** 2
 
@@ -149,6 +153,10 @@ class L2WithDeadZone(Loss):
     def value(self, r: Array) -> Array:
         """rho(r)."""
         return np.maximum(r - self.constant, 0.0) ** 2 / 2
+
+    def share_of_square(self, end: Array) -> Array:
+        """None: residuals in the dead zone cost nothing."""
+        return np.zeros_like(end)
 
     def weight(self, r: Array) -> Array:
         """rho'(r) / r."""

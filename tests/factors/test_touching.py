@@ -10,15 +10,16 @@ from gtsam_sdp.factors.geometry import transform
 from gtsam_sdp.factors.pose_form import pose_form
 from gtsam_sdp.factors.rotation_form import LocalForm
 from gtsam_sdp.factors.touching import Nearness
+from gtsam_sdp.terms.terms import Exactness
 from tests.factors.log_map import COVARIANCES, Batch
 
 SAMPLES = 400
 """Random values of each factor; the slow test has 5,000 of 100 factors, a million for each kind and dimension."""
 
 
-def form_of(batch: Batch, max_cost: float, gaps: tuple[float, ...] = ()) -> LocalForm:
+def form_of(batch: Batch, max_cost: float, gaps: tuple[float, ...] = (), share: np.ndarray | float = 1.0) -> LocalForm:
     relative, e = batch.relative(batch.r[:, None, :])
-    return pose_form(batch.information, batch.measured, batch.offset, relative, e, max_cost, batch.space, gaps)
+    return pose_form(batch.information, batch.measured, batch.offset, relative, e, max_cost, batch.space, gaps, share)
 
 
 def check_sound(d: int, kind: str, seed: int, factors: int, samples: int) -> tuple[float, float]:
@@ -97,7 +98,9 @@ def test_the_own_log_map_is_that_of_gtsam(d: int) -> None:
 def test_value_and_gradient_are_those_of_the_cost(d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     batch = Batch.random(d, [kind for kind in COVARIANCES for _ in range(5)], rng)
-    near = Nearness.below_cost(batch.information, batch.r, 25.0, batch.space)
+    near = Nearness.below_cost(
+        batch.information, batch.r, np.full(len(batch.r), 25.0), np.ones(len(batch.r)), batch.space
+    )
     found = near.touching(np.ones(len(batch.r), dtype=bool))
     touch = found.at[found.terms.applies]
     assert len(touch) > 10
@@ -122,7 +125,9 @@ def test_the_excess_and_the_region_are_as_claimed(d: int, kind: str) -> None:
     rng = np.random.default_rng(1)
     batch = Batch.random(d, [kind] * 40, rng)
     max_cost = float(batch.cost(batch.r[:, None, :]).max()) + 3
-    near = Nearness.below_cost(batch.information, batch.r, max_cost, batch.space)
+    near = Nearness.below_cost(
+        batch.information, batch.r, np.full(len(batch.r), max_cost), np.ones(len(batch.r)), batch.space
+    )
     found = near.touching(np.ones(len(batch.r), dtype=bool))
     form = found.replace(form_of(batch, max_cost), batch.measured, batch.offset, batch.space)
     good = found.terms.applies
@@ -162,3 +167,24 @@ def test_terms_of_an_own_estimate_touch_where_the_first_bound_is_good() -> None:
     for gaps, share in (((), 0.5), ((0.5, 0.05), 0.7)):
         value = batch.value(form_of(batch, max_cost, gaps), batch.r[:, None, :])[0][:, 0]
         assert np.mean(cost - value <= 1e-9 * max_cost) >= share
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("kind", COVARIANCES)
+@pytest.mark.parametrize("share", [0.9, 0.3, 0.05, 0.0, -0.05, -0.3])
+def test_a_share_of_the_curvature(d: int, kind: str, share: float) -> None:
+    """Terms of robust losses: a share of the cost, also a negative one, and the rest of it by its tangent."""
+    rng = np.random.default_rng(3)
+    batch = Batch.random(d, [kind] * 40, rng)
+    max_cost = float(batch.cost(batch.r[:, None, :]).max()) + 3
+    shares = np.full(len(batch.r), share)
+    form = form_of(batch, max_cost, share=shares)
+    claimed = form.exactness == int(Exactness.TANGENT)  # the others are terms of the whole cost only
+    r = np.concatenate([batch.samples(SAMPLES, max_cost, rng), batch.r[:, None, :]], axis=1)
+    inside = batch.cost(r) <= max_cost
+    slope = np.einsum("kij,kj->ki", batch.information, batch.r)
+    tangent = np.einsum("kni,ki->kn", r, slope) - np.einsum("ki,ki->k", slope, batch.r)[:, None] / 2
+    target = share * batch.cost(r) + (1 - share) * tangent
+    value, size = batch.value(form, r)
+    assert (value <= target + 1e-11 * size)[inside & claimed[:, None]].all()
+    assert (np.abs(value - target)[claimed, -1] <= 1e-9 * size[claimed, -1]).mean() > 0.5  # the last one is r^
