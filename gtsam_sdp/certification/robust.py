@@ -104,7 +104,7 @@ def lifted(reading: Reading, tolerance: float) -> Problem:
 
 
 def _on(question: Question, multiple: float, method: Method | None) -> Found:
-    """What terms prove that hold up to a multiple of the losses' thresholds; by multipliers at once without a method."""
+    """What terms up to a multiple of the thresholds prove; by multipliers at once if no method is given."""
     reading = question.reading
     problem = question.problem
     if multiple != 1.0:

@@ -98,7 +98,7 @@ class Lifting:
             must not depend on where it starts.
         gaps: of the bounds that terms at the same estimate proved before, the first without any gap, the second with
             the first one, ...: at values that are better than the estimate no factor's cost is further above its term.
-        share: of each factor's cost that keeps its curvature; the rest is the cost's tangent at the estimate, (m,) or 1.
+        share: of each factor's cost that keeps its curvature; the rest is its tangent at the estimate, (m,) or 1.
     """
 
     layout: Layout

@@ -1,8 +1,8 @@
 """Parabolas in the residual that touch a loss at the values and are never above it on an interval.
 
 For r in [low, high]:  rho(r) >= rho(r0) + w0 r0 (r - r0) + mu / 2 (r - r0)^2,  w0 = rho'(r0) / r0. The largest such mu
-is the least value of mu(r) = 2 (rho(r) - rho(r0) - w0 r0 (r - r0)) / (r - r0)^2. Since rho'' falls up to `turn` and rises
-after it, mu(r) falls and then rises on each side of r0: its least value is at an end, at r0 itself, or where
+is the least value of mu(r) = 2 (rho(r) - rho(r0) - w0 r0 (r - r0)) / (r - r0)^2. Since rho'' falls up to `turn` and
+rises after it, mu(r) falls and then rises on each side of r0: its least value is at an end, at r0 itself, or where
 mu'(r) = 0, which bisection finds (docs/maths/robust.md).
 """
 
@@ -17,7 +17,7 @@ _SPARE = 1e-9
 """Share of the curvature that is given up for rounding and for what is left of the bisection's interval."""
 
 _NEAR = 1e-4
-"""Ends of an interval that are nearer to r0 than this share of it count as being that far away: numbers cancel there."""
+"""Ends of an interval nearer to r0 than this share of it count as being that far away: numbers cancel there."""
 
 _HALVINGS = 60
 _WIDENINGS = 20

@@ -19,7 +19,7 @@ HARD = "hard"
 
 
 def judge_noise(model: Any) -> str | Loss | None:
-    """None for Gaussian noise, a loss around it, HARD for a full constraint, else the reason why it is not supported."""
+    """None for Gaussian noise, a loss around it, HARD for a full constraint, else why it is not supported."""
     name = type(model).__name__
     if name in _GAUSSIAN:
         return None
