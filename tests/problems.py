@@ -26,6 +26,12 @@ def to_values(items: Iterable[tuple[int, Any]]) -> gtsam.Values:
     return values
 
 
+def loss_of_numbers(constant: float) -> Any:
+    """Huber's loss of each number of a residual, a robust loss that no term is known for."""
+    estimators: Any = gtsam.noiseModel.mEstimator
+    return estimators.Huber.Create(constant, estimators.Base.ReweightScheme.Scalar)
+
+
 def identity(d: int) -> Any:
     return gtsam.Pose2() if d == 2 else gtsam.Pose3()
 

@@ -23,6 +23,9 @@ _SAMPLES = np.array([0.0, 0.1, 0.5, 0.9, 1.1, 1.7, 3.0, 10.0, 100.0])
 
 _AGREEMENT = 1e-9
 
+_OF_THE_LENGTH = "1"
+"""GTSAM's number for ReweightScheme.Block."""
+
 
 @dataclass(frozen=True)
 class Loss(ABC):
@@ -349,7 +352,13 @@ def loss_of(model: Any) -> Loss | str:
     name = type(model).__name__
     if name not in LOSSES:
         return f"the robust loss {name} is not known: use one of {', '.join(LOSSES)}"
-    return _known(name, 1.0 if name == "Null" else _constant(model))
+    by_number, constant = _parameters(model)
+    if by_number and name != "Null":
+        return (
+            f"the robust loss {name} is one of each number of the residual (ReweightScheme.Scalar): "
+            "make it one of the residual's length (ReweightScheme.Block)"
+        )
+    return _known(name, constant)
 
 
 @lru_cache(maxsize=1024)
@@ -366,6 +375,7 @@ def _known(name: str, constant: float) -> Loss | str:
     return loss
 
 
-def _constant(model: Any) -> float:
-    """The constant, which GTSAM tells in the serialized text only: after the header and the reweighting scheme."""
-    return float(model.serialize().split("\n")[1].split()[4])
+def _parameters(model: Any) -> tuple[bool, float]:
+    """Whether GTSAM sums the loss over the residual's numbers, and the constant; only the serialized text tells."""
+    scheme, *numbers = model.serialize().split("\n")[1].split()[3:]
+    return scheme != _OF_THE_LENGTH, float(numbers[0]) if numbers else 1.0

@@ -106,7 +106,7 @@ def test_noise_that_is_not_gaussian_is_refused() -> None:
     huber = gtsam.noiseModel.Robust.Create(
         gtsam.noiseModel.mEstimator.Huber.Create(1.0), gtsam.noiseModel.Unit.Create(3)
     )
-    for noise, reason in ((huber, "Robust noise"), (gtsam.noiseModel.Constrained.All(3), "its noise is hard")):
+    for noise, reason in ((huber, "its noise is robust"), (gtsam.noiseModel.Constrained.All(3), "its noise is hard")):
         graph = gtsam.NonlinearFactorGraph()
         graph.add(custom(lambda v: v.atPose3(1).translation() - W, noise, (1,)))
         with pytest.raises(UnsupportedFactorError, match=reason):

@@ -11,11 +11,11 @@ import pytest
 from gtsam_sdp import InvalidGraphError, Solution, UnsupportedFactorError, UnsupportedNoiseError, certify, refine, solve
 from tests import problems
 
-HUBER: Any = gtsam.noiseModel.mEstimator.Huber.Create(1.345)
+HUBER = problems.loss_of_numbers(1.345)
 
 
 def robust_ring(d: int, outliers: int = 2) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
-    """A ring whose further edges are robust, some of them wrong; and what is true."""
+    """A ring whose further edges have a robust loss without a term, some of them wrong; and what is true."""
     graph, truth = problems.ring(d, 16, 0.05, 0.1, seed=2)
     rng = np.random.default_rng(5)
     at: Any = truth.atPose2 if d == 2 else truth.atPose3
