@@ -24,6 +24,7 @@ class StageName(StrEnum):
     INITIALISATION = "chordal initialisation"
     DESCENT = "descent"
     CONTINUATION = "continuation"
+    GRADUATED = "graduated non-convexity"
     STAIRCASE = "staircase"
     RELAXATION = "relaxation"
     RELAXATION_AGAIN = "relaxation at the solution"
@@ -36,6 +37,7 @@ class FoundBy(StrEnum):
     LOCAL = "local"
     INITIALISATION = "chordal initialisation"
     CONTINUATION = "continuation"
+    GRADUATED = "graduated non-convexity"
     STAIRCASE = "staircase"
     RELAXATION = "chordal"
 
@@ -78,7 +80,7 @@ class Solution(Shown):
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
         method: how the values were found: "given", "local", "chordal initialisation", "continuation" in the weights,
-            "staircase" or "chordal".
+            "graduated non-convexity", "staircase" or "chordal".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.
