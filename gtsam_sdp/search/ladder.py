@@ -107,7 +107,7 @@ def _solution(task: Task, methods: Iterable[Method]) -> Solution:
         stages=known.stages,
         improvement=gain if math.isfinite(gain) else 0.0,
         relaxation=known.relaxation,
-        untried=tuple(budget.untried) if not certificate else (),
+        untried=() if is_settled(known) else tuple(budget.untried),
     )
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import gtsam
 import numpy as np
@@ -23,7 +23,7 @@ from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.results.solution import FoundBy, StageName
-from gtsam_sdp.search.budget import Budget
+from gtsam_sdp.search.budget import LONG, Budget
 from gtsam_sdp.search.findings import Finding, Incumbent, Method, only_if
 from gtsam_sdp.search.local import levenberg_marquardt
 from gtsam_sdp.search.methods.local import optimised
@@ -49,8 +49,12 @@ _LEAST_WEIGHT = 1e-10
 _SAME_END = 1e-6
 """Relative difference of costs up to which two optimisations ended at the same values."""
 
-_SAME_WEIGHT = 1e-3
-"""Weights that differ by less are the same."""
+_SAME_WEIGHT = 0.02
+"""Relative change of weights after which their graph is not optimised again."""
+
+
+_Start: TypeAlias = tuple[str, Callable[[gtsam.Values | None], gtsam.Values | None]]
+"""Where a run starts, by name: a function of the best values that are known."""
 
 
 def starts(task: Task, known: Incumbent, budget: Budget) -> Finding:
@@ -69,17 +73,22 @@ def starts(task: Task, known: Incumbent, budget: Budget) -> Finding:
     if given is not None and budget.remaining <= 0:
         budget.leave("graduated non-convexity")
         return Finding(then=_unless_certified(known, given))
-    sources: list[tuple[str, Callable[[], gtsam.Values]]] = []
+    alone = _unless_certified(known, given)
+    sorting = Sorting.of(reading)
+    truncated, smooth = sorting.truncated, sorting.smooth
+    runs = []
     if given is None or budget.fits_an_initialisation:
-        sources.append(("the chordal initialisation", partial(_initialisation, task, reading)))
-        sources.append(("the factors without a robust loss", partial(_initialisation_without, task, reading)))
+        without: _Start = ("the factors without a robust loss", lambda _: _initialisation_without(task, reading))
+        runs = [
+            partial(_graduated, truncated, without),
+            partial(_graduated, truncated, ("the chordal initialisation", lambda _: _initialisation(task, reading))),
+            partial(_graduated, smooth, without),
+        ]
     else:
         budget.leave("the chordal initialisation")
-    alone = _unless_certified(known, given)
     if given is not None:
-        sources.insert(1, ("the values given", lambda: given))
-    sorting = Sorting.of(reading)
-    runs = (partial(_graduated, sorting, *source) for source in sources)
+        runs.insert(1, partial(_graduated, truncated, ("the values given", lambda _: given)))
+    runs.append(partial(_graduated, truncated, ("the best values", lambda best: best)))
     return Finding(then=tuple(only_if(_is_needed, run) for run in (*runs, *alone)))
 
 
@@ -104,30 +113,39 @@ def any_values(task: Task) -> gtsam.Values:
     return task.given or zero_values(task.graph, task.options.on_unsupported)
 
 
-def _graduated(
-    sorting: Sorting, source: str, start: Callable[[], gtsam.Values], task: Task, known: Incumbent, budget: Budget
-) -> Finding:
+def _graduated(run: _Run, source: _Start, task: Task, known: Incumbent, budget: Budget) -> Finding:
     """One run from one start, then the user's own graph; not where no time is left."""
-    if known.certificate is not None and budget.remaining <= 0:
-        budget.leave(f"graduated non-convexity from {source}")
+    name, start = source
+    if known.certificate is not None and not _is_worth_it(known, budget):
+        budget.leave(f"graduated non-convexity from {name}")
         return Finding()
     try:
-        values = start()
-    except (GtsamSdpError, np.linalg.LinAlgError):
+        values = start(known.values)
+    except GtsamSdpError:
+        return Finding()
+    if values is None:
         return Finding()
     before = task.graph.error(values)
-    found = sorting.sorted(values, budget.ends_with(budget.remaining))
+    found = run(values, budget.ends_with(budget.remaining))
     cost = task.graph.error(found.values)
-    note = f"from {source} ({before:.6g}), {found.steps} steps, {found.outliers} of {sorting.count} thrown out"
-    values = found.values if cost <= before else values
+    note = f"from {name} ({before:.6g}), {found.steps} steps, {found.outliers} thrown out"
+    # what is worse for the user's losses may be the better start all the same, but not after half a run
+    values = found.values if found.ended or cost <= before else values
     return Finding(
         StageName.GRADUATED, note + ("" if found.ended else ", stopped early"), cost,
         then=(partial(optimised, values, FoundBy.GRADUATED),),
     )  # fmt: skip
 
 
+def _is_worth_it(known: Incumbent, budget: Budget) -> bool:
+    """Whether there is time for one more run: without a limit half a minute, and longer where the last one gained."""
+    if budget.limit is not None:
+        return budget.remaining > 0
+    return budget.elapsed < LONG or known.stages[-1].name == StageName.CERTIFY
+
+
 def is_settled(known: Incumbent) -> bool:
-    """Whether nothing can be better than the best values, whatever is thrown out."""
+    """Whether the best values are certified, whatever is thrown out."""
     certificate = known.certificate
     return bool(certificate) and (certificate.region is None or certificate.region.is_unconditional)
 
@@ -175,6 +193,10 @@ class Sorted:
     def outliers(self) -> int:
         """Number of factors that count for less than half."""
         return int((self.weights < 0.5).sum())
+
+
+_Run: TypeAlias = Callable[[gtsam.Values, float], Sorted]
+"""Graduated non-convexity from values, up to a reading of `time.perf_counter` [s]."""
 
 
 @dataclass(frozen=True)
@@ -227,29 +249,49 @@ class Sorting:
             graph.push_back(factor if weight == 1 else factor.cloneWithNewNoiseModel(_weaker(model, weight)))
         return graph
 
-    def sorted(self, start: gtsam.Values, ends: float = math.inf) -> Sorted:
+    def smoothed(self, scale: float) -> gtsam.NonlinearFactorGraph:
+        """The graph with the loss of Geman and McClure, each constant a multiple of the threshold."""
+        graph, noises = gtsam.NonlinearFactorGraph(self.certain), {}
+        for factor, model, limit in zip(self.factors, self.models, self.limit.tolist(), strict=True):
+            if (id(model), limit) not in noises:
+                loss = gtsam.noiseModel.mEstimator.GemanMcClure.Create(scale * math.sqrt(limit))
+                noises[id(model), limit] = gtsam.noiseModel.Robust.Create(loss, model)
+            graph.push_back(factor.cloneWithNewNoiseModel(noises[id(model), limit]))
+        return graph
+
+    def smooth(self, start: gtsam.Values, ends: float = math.inf) -> Sorted:
+        """As `truncated`, with a loss that throws out nothing for good: its constant falls to the threshold."""
+        values, done = start, 0
+        square = max(2 * float((self.squares(start) / self.limit).max(initial=0.0)), 1.0)
+        while True:
+            values, done = _optimum(self.smoothed(math.sqrt(square)), values, ends), done + 1
+            if square == 1 or time.perf_counter() > ends:
+                weights = (1 + self.squares(values) / (self.limit * square)) ** -2.0
+                return Sorted(values, weights, done, ended=square == 1)
+            square = max(square / _STEP, 1.0)
+
+    def truncated(self, start: gtsam.Values, ends: float = math.inf) -> Sorted:
         """Graduated non-convexity from a start; no iteration is begun that would end late [s of perf_counter]."""
         values, squares = start, self.squares(start)
         control = _first_control(squares / self.limit)
-        weights, done = np.full(self.count, -1.0), 0
+        weights, done = np.zeros(self.count), 0
         while True:
             new = _weights(squares / self.limit, control)
-            if np.abs(new - weights).max(initial=0.0) > _SAME_WEIGHT:
+            if (np.abs(new - weights) > _SAME_WEIGHT * weights).any():
                 weights, done = new, done + 1
                 values = _optimum(self.weighted(weights), values, ends)
                 squares = self.squares(values)
-            elif _are_sorted(weights):
-                return Sorted(values, weights, done, ended=True)
-            if control >= _LAST:
+            if _are_sorted(squares / self.limit, control) or control >= _LAST:
                 return Sorted(values, weights, done, ended=True)
             if time.perf_counter() > ends:
                 return Sorted(values, weights, done, ended=False)
             control *= _STEP
 
 
-def _are_sorted(weights: Array) -> bool:
-    """Whether each factor counts fully or not at all."""
-    return bool((np.minimum(weights, 1 - weights) < _SAME_WEIGHT).all())
+def _are_sorted(ratio: Array, control: float) -> bool:
+    """Whether each factor counts fully or not at all, for squares of residuals relative to those of the thresholds."""
+    bend = control / (control + 1)
+    return not ((ratio > bend) & (ratio * bend < 1)).any()
 
 
 def _first_control(ratio: Array) -> float:
