@@ -100,8 +100,7 @@ class Solution(Shown):
     def advice(self) -> Advice:
         """Why the values are not certified for all values, and what to try; empty if there is nothing to be said."""
         region = self.certificate.region
-        is_conditional = region is not None and not region.is_unconditional
-        if self.certificate and not (is_conditional and self.untried):
+        if self.certificate and (region is None or region.is_unconditional or not self.untried):
             return Advice("")
         terms = self.certificate.terms
         if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
@@ -109,7 +108,7 @@ class Solution(Shown):
         if self.untried:
             listed = [part for what in self.untried for part in ("; ", what)]
             return Advice("with more time it would be tried: ", *listed[1:])
-        if is_conditional:
+        if region is not None:
             doubtful = int(region.is_doubtful.sum())
             looked = f"look at the {doubtful} doubtful factor(s), " if doubtful else ""
             return Advice(f"no proof for the sorting found: {looked}try other starts, or a loss that throws out fully")
