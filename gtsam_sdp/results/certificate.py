@@ -168,8 +168,11 @@ class Certificate(Shown):
     def with_bound(
         self, lower_bound: float, shift: float, rounding: float, method: str, timings: Mapping[str, float]
     ) -> Certificate:
-        """The certificate with a verified bound of the same graph where that one is better and something to gain."""
-        if not (lower_bound > self.lower_bound and self.relative_gap):
+        """The certificate with a verified bound of the same graph where that one is better and something to gain.
+
+        A certificate with a region stays as it is: its bound is about these values only.
+        """
+        if self.region is not None or not (lower_bound > self.lower_bound and self.relative_gap):
             return self
         return replace(
             self, lower_bound=min(lower_bound, self.cost), shift=shift, rounding=rounding, method=method,

@@ -24,6 +24,7 @@ class StageName(StrEnum):
     INITIALISATION = "chordal initialisation"
     DESCENT = "descent"
     CONTINUATION = "continuation"
+    GRADUATED = "graduated non-convexity"
     STAIRCASE = "staircase"
     RELAXATION = "relaxation"
     RELAXATION_AGAIN = "relaxation at the solution"
@@ -36,6 +37,7 @@ class FoundBy(StrEnum):
     LOCAL = "local"
     INITIALISATION = "chordal initialisation"
     CONTINUATION = "continuation"
+    GRADUATED = "graduated non-convexity"
     STAIRCASE = "staircase"
     RELAXATION = "chordal"
 
@@ -78,7 +80,7 @@ class Solution(Shown):
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
         method: how the values were found: "given", "local", "chordal initialisation", "continuation" in the weights,
-            "staircase" or "chordal".
+            "graduated non-convexity", "staircase" or "chordal".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.
@@ -96,8 +98,9 @@ class Solution(Shown):
 
     @property
     def advice(self) -> Advice:
-        """Why the values are not certified, and what to try; empty if they are."""
-        if self.certificate:
+        """Why the values are not certified for all values, and what to try; empty if there is nothing to be said."""
+        region = self.certificate.region
+        if self.certificate and (region is None or region.is_unconditional or not self.untried):
             return Advice("")
         terms = self.certificate.terms
         if terms.cost[terms.exactness == Exactness.DROPPED].sum() > self.certificate.gap / 2:
@@ -105,6 +108,10 @@ class Solution(Shown):
         if self.untried:
             listed = [part for what in self.untried for part in ("; ", what)]
             return Advice("with more time it would be tried: ", *listed[1:])
+        if region is not None:
+            doubtful = int(region.is_doubtful.sum())
+            looked = f"look at the {doubtful} doubtful factor(s), " if doubtful else ""
+            return Advice(f"no proof for the sorting found: {looked}try other starts, or a loss that throws out fully")
         if self.relaxation is None and any(stage.name == StageName.RELAXATION for stage in self.stages):
             text = "the relaxation on cliques could not be solved here, and the bound of the other steps leaves the gap"
             return Advice(text)

@@ -10,6 +10,7 @@ from functools import partial
 import gtsam
 import numpy as np
 
+from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.progress import report_step
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.notes import Note, NoteKind
@@ -17,6 +18,7 @@ from gtsam_sdp.results.solution import FoundBy, Solution, Stage
 from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.findings import Finding, Incumbent, Method, is_most, only_if
 from gtsam_sdp.search.methods.continuation import stepped_up
+from gtsam_sdp.search.methods.graduated import any_values, is_settled, starts
 from gtsam_sdp.search.methods.initialisation import initialised
 from gtsam_sdp.search.methods.local import certified, optimised
 from gtsam_sdp.search.methods.relaxation import NAME, relaxed
@@ -31,22 +33,45 @@ _Rung = tuple[str, Method]
 """A global method, by name."""
 
 
+_ROBUST = (starts, only_if(lambda k, b: not is_settled(k) and b.remaining > 0, stepped_up))
+"""What takes the place of the global methods for graphs with robust losses."""
+
+
 def solve_graph(graph: gtsam.NonlinearFactorGraph, options: Options, initial: gtsam.Values | None) -> Solution:
     """The whole ladder, from values or none."""
-    return _solution(Task(graph, options, initial), (_told_of_dropped, _started, _climbed))
+    return _solution(Task(graph, options, initial), (_told_of_dropped, _by_losses((_started, _climbed), _ROBUST)))
 
 
 def refine_values(graph: gtsam.NonlinearFactorGraph, options: Options, values: gtsam.Values) -> Solution:
     """The whole ladder, as far as the values given are not good enough."""
     optimise = partial(optimised, values, FoundBy.LOCAL)
-    steps = [
+    is_auto = options.method == Strategy.AUTO
+    steps = (
         partial(certified, values, FoundBy.GIVEN),
         _told_of_dropped,
         only_if(lambda k, b: (k.is_far_from_optimum or k.gains_by_a_step) and b.remaining > 0, optimise),
-    ]
-    if options.method == Strategy.AUTO:
-        steps += [only_if(_is_needed, stepped_up), only_if(_is_needed, initialised)]
-    return _solution(Task(graph, options, values), (*steps, _climbed))
+    )
+    others = (only_if(_is_needed, stepped_up), only_if(_is_needed, initialised)) * is_auto
+    last = _by_losses((*others, _climbed), _ROBUST * is_auto)
+    return _solution(Task(graph, options, values), (*steps, last))
+
+
+def _by_losses(others: tuple[Method, ...], robust: tuple[Method, ...]) -> Method:
+    """Some methods, or others where factors have a robust loss: no bound of a relaxation holds for these everywhere."""
+
+    def chosen(task: Task, known: Incumbent, budget: Budget) -> Finding:
+        reading = task.reading or task.read(any_values(task), at_any_values=True)
+        if not reading.robust:
+            return Finding(then=others)
+        if task.options.method in (Strategy.STAIRCASE, Strategy.CHORDAL):
+            count = sum(len(group.index) for group in reading.robust)
+            raise InvalidGraphError(
+                f'{count} factor(s) have a robust loss, for which method="{task.options.method}" has no bound. '
+                'Take method="auto", which finds by graduated non-convexity what fits, or Gaussian noise.'
+            )
+        return Finding(then=robust)
+
+    return chosen
 
 
 def _followed(methods: Iterable[Method], task: Task, known: Incumbent, budget: Budget) -> Incumbent:
@@ -82,7 +107,7 @@ def _solution(task: Task, methods: Iterable[Method]) -> Solution:
         stages=known.stages,
         improvement=gain if math.isfinite(gain) else 0.0,
         relaxation=known.relaxation,
-        untried=tuple(budget.untried) if not certificate else (),
+        untried=() if is_settled(known) else tuple(budget.untried),
     )
 
 

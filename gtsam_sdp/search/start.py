@@ -26,14 +26,14 @@ _WEAK = 1e-6
 
 
 def starting_values(graph: gtsam.NonlinearFactorGraph, on_unsupported: OnUnsupported = "raise") -> gtsam.Values:
-    """Chordal initialisation of a graph; no values are needed.
+    """Chordal initialisation of a graph, without its robust losses; no values are needed.
 
     Raises:
         InvalidGraphError: a key whose type no supported factor tells.
         GtsamSdpError: as `certify`.
     """
     reading = read(graph, zero_values(graph, on_unsupported), on_unsupported, at_any_values=True)
-    start = ChordalStart.build(Problem.build(reading, at_measurements=True))
+    start = ChordalStart.build(Problem.build(reading.gaussian, at_measurements=True))
     return start.values(start.Y)
 
 

@@ -24,6 +24,8 @@ _HOPELESS = 10.0
 """A local optimisation is abandoned above this multiple of the best cost after `_PATIENCE` iterations."""
 
 _PATIENCE = 20
+_LONG_PATIENCE = 60
+"""The same for graphs with robust losses, which are flat where factors change sides."""
 
 _PROMISE = 10.0
 """All later steps of an optimisation gain at most so many times what the last one did, as is assumed."""
@@ -46,9 +48,11 @@ def optimised(start: gtsam.Values, found_by: FoundBy, task: Task, known: Incumbe
     if reading.hard:
         start = task.completed(reading.layout.unlift(with_hard_values(reading).estimate), start)
     cost = task.graph.error(start)
+    patience = _LONG_PATIENCE if reading.robust else _PATIENCE
+    go_on = _while_hopeful(known.cost, task.options.tolerance, patience)
     values, note, was_cut_short = start, "; the optimizer diverged", False
     try:
-        found = optimise(task.graph, start, ends=budget.ends, go_on=_while_hopeful(known.cost, task.options.tolerance))
+        found = optimise(task.graph, start, ends=budget.ends, go_on=go_on)
     except (RuntimeError, ValueError) as error:  # GTSAM throws both
         note = f"; the optimizer failed: {str(error).strip().splitlines()[0]}"
     else:
@@ -63,7 +67,7 @@ def optimised(start: gtsam.Values, found_by: FoundBy, task: Task, known: Incumbe
     return Finding(StageName.OPTIMISE, note, found_cost, was_cut_short=was_cut_short, then=then)
 
 
-def _while_hopeful(best: float, tolerance: float) -> Callable[[int, float], bool]:
+def _while_hopeful(best: float, tolerance: float, patience: int) -> Callable[[int, float], bool]:
     """Whether an optimisation may still find something: not if it is far above the best, or comes back to it."""
     enough = best * (1 - tolerance / 10)
     before = math.inf
@@ -71,6 +75,6 @@ def _while_hopeful(best: float, tolerance: float) -> Callable[[int, float], bool
     def go_on(iterations: int, cost: float) -> bool:
         nonlocal before
         promised, before = cost - _PROMISE * (before - cost), cost
-        return iterations < _PATIENCE or (cost <= _HOPELESS * best and (cost <= best or promised < enough))
+        return iterations < patience or (cost <= _HOPELESS * best and (cost <= best or promised < enough))
 
     return go_on
