@@ -50,12 +50,21 @@ def _distance_terms(
         square: matrix of |p|^2, (m or 1, r, r).
         distance: |p| at the estimate, (m,).
     """
-    weight = group.information[:, 0, 0] / 2
+    weight, rest = group.information[:, 0, 0] / 2, np.zeros(len(measured))
+    bent = np.ones(len(measured), dtype=bool)
+    if np.any(lifting.share != 1):
+        # s w / 2 (|p| - r)^2 and (1 - s) of its tangent are s w / 2 (|p| - r')^2 and a constant
+        share = np.where(lifting.share > 0, lifting.share, 1.0)
+        error = np.zeros(len(measured)) if lifting.at_measurements else distance - measured
+        rest = -weight * error**2 * (1 - share) / share
+        measured, weight = measured - (1 - share) / share * error, share * weight
+        bent = (lifting.share > 0) & ((measured > 0) | (error == 0))
     useful = (distance > NEAREST * measured) & (distance > 0)
     point = np.where(measured > 0, np.where(useful & (not lifting.at_measurements), distance, 2 * measured), 1.0)
     exactness = np.where((measured > 0) & (useful | lifting.at_measurements), Exactness.TANGENT, Exactness.LOWER_BOUND)
     exactness = np.where(measured == 0, Exactness.EXACT, exactness)
-    terms = DistanceTerms(weight[:, None, None] * square, weight, measured, point)
+    exactness = np.where(bent, exactness, Exactness.LOWER_BOUND)
+    terms = DistanceTerms(weight[:, None, None] * square, weight, measured, point, rest)
     return partial(
         Terms,
         factor=group.index,
@@ -172,17 +181,17 @@ def _quadratic(group: FactorGroup, lifting: Lifting) -> Terms:
 
 
 for _d in (2, 3):
-    adapter(f"RangeFactor{_d}", ["Vector", "Vector"], vector_length=_d)(_between)
+    adapter(f"RangeFactor{_d}", ["Vector", "Vector"], vector_length=_d, robust=True)(_between)
     for _end, _target in ((f"{_d}D", "Vector"), (f"Pose{_d}", f"Pose{_d}")):
-        adapter(f"RangeFactor{_end}", [f"Pose{_d}", _target], vector_length=_d)(_between)
-        adapter(f"RangeFactorWithTransform{_end}", [f"Pose{_d}", _target], vector_length=_d)(
+        adapter(f"RangeFactor{_end}", [f"Pose{_d}", _target], vector_length=_d, robust=True)(_between)
+        adapter(f"RangeFactorWithTransform{_end}", [f"Pose{_d}", _target], vector_length=_d, robust=True)(
             _from_sensor(_d, KINDS[_target])
         )
     unsupported(
         f"RangeFactorWithTransformBias{_d}D",
         "a bias that is added to a distance is multiplied by it in the cost, which is then no function of squares",
     )
-adapter("VectorNormFactor3", ["Vector"], vector_length=3)(_length)
+adapter("VectorNormFactor3", ["Vector"], vector_length=3, robust=True)(_length)
 adapter("QuadraticRangeFactor2", ["Vector", "Vector", "Rot2"], vector_length=2)(_quadratic)
 adapter("QuadraticRangeFactor3", ["Vector", "Vector", "Unit3"], vector_length=3)(_quadratic)
 for _name in ("CalibratedCamera", "CalibratedCameraPoint", "SimpleCamera", "SimpleCameraPoint"):

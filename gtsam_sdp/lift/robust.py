@@ -63,9 +63,9 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
         batch = _weighted(group, lifting, bent, own, end, share)
         value, square = loss.value(start), own * start**2
         rest = (1 - share) * own * start * np.where(share < 1, end + start, 0.0)
-        batch = replace(batch, constant=batch.constant + value - square / 2 - _SPARE * (value + square + rest))
+        batch = batch.raised(value - square / 2 - _SPARE * (value + square + rest))
         # without the tangent of what has no curvature a term is none
-        touches = (share >= 1) | (batch.exactness == int(Exactness.TANGENT))
+        touches = (share >= 1) | (batch.exactness <= int(Exactness.TANGENT))
         terms.append(batch.select(touches))
         bent = bent[touches]
     rest = np.setdiff1d(np.flatnonzero(~constant), bent)

@@ -24,12 +24,19 @@ class DistanceTerms:
         weight: w / 2, (m,).
         measured: r, (m,).
         point: delta, (m,); 1 where r <= 0.
+        rest: what is added to each term, (m,).
     """
 
     square: Array
     weight: Array
     measured: Array
     point: Array
+    rest: Array
+
+    def select(self, chosen: Array) -> DistanceTerms:
+        """Some of the terms."""
+        square = self.square if len(self.square) == 1 < len(self.point) else self.square[chosen]
+        return DistanceTerms(square, self.weight[chosen], self.measured[chosen], self.point[chosen], self.rest[chosen])
 
     @property
     def movable(self) -> Array:
@@ -46,4 +53,4 @@ class DistanceTerms:
     def constant(self) -> Array:
         """(m,)."""
         touching = np.where(self.measured > 0, self.point, 0.0)
-        return self.weight * (self.measured * (self.measured - touching))
+        return self.weight * (self.measured * (self.measured - touching)) + self.rest

@@ -90,11 +90,15 @@ class Terms:
         """The matrices with the sizes of the numbers behind them, (m, r, r)."""
         return Bounded.of(self.matrix) if self.magnitude is None else Bounded(self.matrix, self.magnitude)
 
+    def raised(self, more: Array) -> Terms:
+        """The terms with more constants, (m,)."""
+        distances = None if self.distances is None else replace(self.distances, rest=self.distances.rest + more)
+        return replace(self, constant=self.constant + more, distances=distances)
+
     def select(self, chosen: Array) -> Terms:
-        """The terms where `chosen` is true; not for terms of distances or by entry."""
+        """The terms where `chosen` is true; not for terms by entry."""
         if chosen.all():
             return self
-        assert self.distances is None
         assert self.entrywise is None
         combination = self.combination if self.combination.ndim == 2 else self.combination[chosen]
         return replace(
@@ -108,6 +112,7 @@ class Terms:
             constant=self.constant[chosen],
             exactness=self.exactness[chosen],
             magnitude=None if self.magnitude is None else self.magnitude[chosen],
+            distances=None if self.distances is None else self.distances.select(chosen),
         )
 
     def touching(self, points: Array) -> Terms:
