@@ -18,6 +18,7 @@ from gtsam_sdp.losses.losses import Loss
 from gtsam_sdp.losses.minorant import curvature, widest
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.results.region import RobustRegion
+from gtsam_sdp.terms.terms import Exactness
 
 _LARGER = (2.0, 4.0, 8.0)
 _SMALLER = (0.7, 0.5, 0.35, 0.25)
@@ -136,9 +137,13 @@ def _everywhere(question: Question) -> Found | None:
         if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not deadline.fits():
             return None
         gap = reading.cost - evidence.bound.value
-        smaller = ends.copy()
+        # what a term is below its loss is known of those that are made of the parabola
+        terms = asked.problem.terms
+        touching = np.concatenate([b.factor[b.exactness == int(Exactness.TANGENT)] for b in terms])
+        limited, smaller = np.isin(reading.table.index, touching), ends.copy()
         for loss, at in _groups(reading):
-            smaller[at] = np.minimum(ends[at], _limited(loss, reading.lengths[at], ends[at], gap))
+            reach = np.minimum(ends[at], _limited(loss, reading.lengths[at], ends[at], gap))
+            smaller[at] = np.where(limited[at], reach, ends[at])
         if not (smaller < 0.9 * ends).any():
             return None
         ends = smaller

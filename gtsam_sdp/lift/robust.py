@@ -72,7 +72,8 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
     below = loss.share_of_square(np.where(np.isfinite(high), high, 0.0)) * (1 - _SPARE)
     rest = rest[below[rest] > 0]
     if len(rest):
-        terms.append(_weighted(group, lifting, rest, below[rest], high[rest], np.ones(len(rest))))
+        batch = _weighted(group, lifting, rest, below[rest], high[rest], np.ones(len(rest)))
+        terms.append(replace(batch, exactness=np.full(len(rest), int(Exactness.LOWER_BOUND))))
     left = np.setdiff1d(np.arange(len(at)), np.concatenate([bent, rest]))
     if len(left):
         terms.append(_constants(group.index[left], loss.value(low[left]) * (1 - _SPARE)))
