@@ -24,6 +24,7 @@ from gtsam_sdp.factors.registry import register_term, unregister_term
 from gtsam_sdp.files.datasets import load_g2o, load_pyfg
 from gtsam_sdp.lift.check import check_term
 from gtsam_sdp.lift.qcqp import Constraint, Qcqp
+from gtsam_sdp.losses.truncated import truncated_least_squares
 from gtsam_sdp.relax import relax
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.tree import Clique, CliqueTree
@@ -77,6 +78,7 @@ __all__ = [
     "register_term",
     "relax",
     "solve",
+    "truncated_least_squares",
     "unregister_term",
 ]
 __version__ = VERSION

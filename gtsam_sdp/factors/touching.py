@@ -123,7 +123,7 @@ class Region:
 def _reach(root: Array, angles: int) -> tuple[Array, Array]:
     """Largest norms of the two parts of N z, |z| <= 1."""
     parts = (root[:, :angles], root[:, angles:])
-    theta, length = (np.sqrt(np.linalg.eigvalsh(p @ p.swapaxes(1, 2))[:, -1]) * (1 + 1e-6) for p in parts)
+    theta, length = (np.linalg.norm(part, axis=(1, 2), ord=2) * (1 + 1e-6) for part in parts)
     return theta, length
 
 

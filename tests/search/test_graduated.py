@@ -8,7 +8,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import InvalidGraphError, Solution, refine, solve
+from gtsam_sdp import InvalidGraphError, Solution, certify, refine, relax, solve
 from gtsam_sdp.reading.graph import read
 from gtsam_sdp.search.methods.graduated import Sorting
 from tests import problems
@@ -148,3 +148,32 @@ def test_sorts_as_gtsam_does() -> None:
     assert ours.ended
     np.testing.assert_array_equal(ours.weights > 0.5, optimizer.getWeights()[COUNT - 1 :] > 0.5)
     np.testing.assert_array_equal(np.flatnonzero(ours.weights < 0.5), np.arange(first - COUNT + 1, len(ours.weights)))
+
+
+def test_a_bound_is_not_carried_over_to_a_certificate_with_a_region() -> None:
+    graph, truth, _, _ = robust_graph(2, 4, LOSSES.Cauchy.Create(3.0), 0)
+    certificate = certify(graph, truth)
+    assert certificate.region is not None
+    assert certificate.with_bound(certificate.cost, 0.0, 0.0, "another", {}) is certificate
+
+
+def test_relax_has_no_terms_for_robust_losses() -> None:
+    graph, truth, _, _ = robust_graph(2, 4, LOSSES.Cauchy.Create(3.0), 0)
+    for values in (None, truth):
+        with pytest.raises(InvalidGraphError, match="robust loss, and its term holds on a region only"):
+            relax(graph, values)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_everything_may_be_robust(d: int) -> None:
+    """Nothing to hold on to but the measurements that agree."""
+    graph, truth, odometry, first = robust_graph(d, 6, LOSSES.TruncatedLeastSquares.Create(5.0), 1)
+    model = gtsam.noiseModel.Robust.Create(
+        LOSSES.TruncatedLeastSquares.Create(5.0), problems.noise_model(d, 0.01, 0.03)
+    )
+    for index in range(COUNT - 1):
+        factor: Any = graph.at(index)
+        graph.replace(index, factor.cloneWithNewNoiseModel(model))
+    solution = solve(graph, odometry)
+    assert solution.cost == pytest.approx(graph.error(problems.optimize(graph, truth)), rel=1e-6)
+    assert thrown_out(solution) == list(range(first, graph.size()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -46,6 +46,12 @@ _SETTLED = 1e-4
 _LEAST_WEIGHT = 1e-10
 """Weight of what is thrown out: more than none, so that all values are held by something."""
 
+_PARTS = 10
+"""In so many parts the robust factors are taken in, where that is done in order."""
+
+_AGAIN = 4
+"""Runs from the best values, as long as they gain."""
+
 _SAME_END = 1e-6
 """Relative difference of costs up to which two optimisations ended at the same values."""
 
@@ -58,7 +64,7 @@ _Start: TypeAlias = tuple[str, Callable[[gtsam.Values | None], gtsam.Values | No
 
 
 def starts(task: Task, known: Incumbent, budget: Budget) -> Finding:
-    """Graduated non-convexity from the chordal initialisation, from what is not robust alone, and from the values.
+    """Graduated non-convexity from what is not robust alone, from the values, and from the chordal initialisation.
 
     With method="local" the user's own graph is optimised from the values given, or from the initialisation.
     """
@@ -78,17 +84,19 @@ def starts(task: Task, known: Incumbent, budget: Budget) -> Finding:
     truncated, smooth = sorting.truncated, sorting.smooth
     runs = []
     if given is None or budget.fits_an_initialisation:
-        without: _Start = ("the factors without a robust loss", lambda _: _initialisation_without(task, reading))
+        without: _Start = ("what is not robust", lambda _: _initialisation_without(task, reading))
         runs = [
             partial(_graduated, truncated, without),
+            partial(_graduated, smooth, ("what is not robust, with a smooth loss", without[1])),
+            partial(_graduated, sorting.in_order, ("what is not robust, in the order of the keys", without[1])),
             partial(_graduated, truncated, ("the chordal initialisation", lambda _: _initialisation(task, reading))),
-            partial(_graduated, smooth, without),
         ]
     else:
         budget.leave("the chordal initialisation")
     if given is not None:
         runs.insert(1, partial(_graduated, truncated, ("the values given", lambda _: given)))
-    runs.append(partial(_graduated, truncated, ("the best values", lambda best: best)))
+    again = partial(_graduated, truncated, ("the best values", lambda best: best))
+    runs += [again, *(only_if(_has_gained, again),) * (_AGAIN - 1)]
     return Finding(then=tuple(only_if(_is_needed, run) for run in (*runs, *alone)))
 
 
@@ -141,7 +149,12 @@ def _is_worth_it(known: Incumbent, budget: Budget) -> bool:
     """Whether there is time for one more run: without a limit half a minute, and longer where the last one gained."""
     if budget.limit is not None:
         return budget.remaining > 0
-    return budget.elapsed < LONG or known.stages[-1].name == StageName.CERTIFY
+    return budget.elapsed < LONG or _has_gained(known, budget)
+
+
+def _has_gained(known: Incumbent, budget: Budget) -> bool:
+    """Whether the last run led to better values: only these are certified."""
+    return known.stages[-1].name == StageName.CERTIFY
 
 
 def is_settled(known: Incumbent) -> bool:
@@ -269,6 +282,23 @@ class Sorting:
                 weights = (1 + self.squares(values) / (self.limit * square)) ** -2.0
                 return Sorted(values, weights, done, ended=square == 1)
             square = max(square / _STEP, 1.0)
+
+    def in_order(self, start: gtsam.Values, ends: float = math.inf) -> Sorted:
+        """As `truncated`, with more and more of the factors in the order of their keys, as they were measured usually.
+
+        Where odometry drifts far, the first factors bring back the map before the later ones are judged.
+        """
+        order = np.argsort([max(factor.keys()) for factor in self.factors], kind="stable")
+        parts = min(_PARTS, self.count)
+        found, steps = Sorted(start, np.ones(0), 0, ended=True), 0
+        for part in range(1, parts + 1):
+            chosen = np.sort(order[: self.count * part // parts]).tolist()
+            factors, models = ([own[k] for k in chosen] for own in (self.factors, self.models))
+            found = Sorting(self.certain, factors, models, self.limit[chosen]).truncated(found.values, ends)
+            steps += found.steps
+            if not found.ended or time.perf_counter() > ends:
+                return replace(found, steps=steps, ended=found.ended and part == parts)
+        return replace(found, steps=steps)
 
     def truncated(self, start: gtsam.Values, ends: float = math.inf) -> Sorted:
         """Graduated non-convexity from a start; no iteration is begun that would end late [s of perf_counter]."""
