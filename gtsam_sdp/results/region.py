@@ -56,14 +56,22 @@ class RobustRegion(Shown):
 
     @property
     def radius(self) -> float:
-        """The certified radius: up to which all kept factors may go [sigmas]; infinite if there is no condition."""
-        return math.inf if self.is_unconditional else float(self.high[self.is_kept].min(initial=math.inf))
+        """The certified radius: up to which all kept factors may go [sigmas]; infinite if there is no condition.
+
+        If none is kept, that of the doubtful ones.
+        """
+        return math.inf if self.is_unconditional else float(self.high[self._counting].min(initial=math.inf))
 
     @property
     def is_trusted(self) -> bool:
         """Whether there is no condition, or no kept factor leaves its interval below the threshold of its loss."""
         inside = self.high >= self.threshold * (1 - 1e-9)
-        return self.is_unconditional or bool(inside[self.is_kept].all())
+        return self.is_unconditional or bool(inside[self._counting].all())
+
+    @property
+    def _counting(self) -> Array:
+        """The factors that the radius is of, (m,)."""
+        return self.is_kept if self.is_kept.any() else self.is_doubtful
 
     def to_dict(self) -> dict[str, Any]:
         """The region as plain types; factors are listed if they are outliers or doubtful."""

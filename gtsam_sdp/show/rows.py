@@ -27,7 +27,11 @@ def certificate_rows(certificate: Certificate) -> list[Row]:
     condition = ", under the assumption below" if certificate.assumptions and certificate.lower_bound > 0 else ""
     rows = [
         ("cost", f"{certificate.cost:.10g}", "graph.error(values)"),
-        ("lower bound", f"{certificate.lower_bound:.10g}", f"{proof(certificate.lower_bound)}{condition}"),
+        (
+            "lower bound",
+            f"{certificate.lower_bound:.10g}",
+            f"{proof(certificate.lower_bound, certificate.region)}{condition}",
+        ),
         ("gap", f"{certificate.gap:.3g}", _part(certificate)),
         ("terms", counts_text(certificate.terms), ""),
     ]
@@ -48,7 +52,7 @@ def region_row(region: RobustRegion) -> Row:
     if region.is_unconditional:
         return ("robust", f"{len(region.index)} factors", f"{named}; no condition")
     most = (
-        f"; a better solution violates at most {region.most_violations}"
+        f"; a better solution throws out at most {region.most_violations}"
         if region.most_violations < len(region.index)
         else ""
     )
@@ -90,9 +94,12 @@ def _finite(number: float) -> str:
     return f"{number:.7g}" if math.isfinite(number) else ""
 
 
-def proof(bound: float) -> str:
+def proof(bound: float, region: RobustRegion | None = None) -> str:
     """What a lower bound is worth: 0 needs no proof."""
-    return "proven for all values" if bound > 0 else "trivial"
+    if not bound > 0:
+        return "trivial"
+    where = "for all values" if region is None or region.is_unconditional else "where the robust factors allow it"
+    return f"proven {where}"
 
 
 def _part(certificate: Certificate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,9 +17,18 @@ from gtsam_sdp.relaxation.vector import VectorQcqp
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, FactorTerm, FactorTerms
 from gtsam_sdp.results.notes import percent
+from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.results.solution import Solution
-from gtsam_sdp.show.rows import certificate_rows, change_text, counts_text, row_lines, solution_rows, stage_cells
+from gtsam_sdp.show.rows import (
+    certificate_rows,
+    change_text,
+    counts_text,
+    region_row,
+    row_lines,
+    solution_rows,
+    stage_cells,
+)
 
 _NO_WORDS: Mapping[Remedy, str] = {}
 
@@ -32,10 +42,8 @@ def headline(certificate: Certificate) -> str:
         return f"{verdict}: the cost is zero to the digits of the data: {certificate.cost:.1g}"
     if status != "INCONCLUSIVE" and region is not None and not region.is_unconditional:
         asked = f" (asked for: {percent(certificate.tolerance)})" if status == "BOUNDED" else ""
-        return (
-            f"{verdict} up to {region.radius:.3g} sigmas: no solution is better by more than {gap}{asked}, "
-            f"unless it {change_text(region)}"
-        )
+        radius = f" up to {region.radius:.3g} sigmas" if math.isfinite(region.radius) else ""
+        return f"{verdict}{radius}: no solution is better by more than {gap}{asked}, unless it {change_text(region)}"
     if status == "CERTIFIED" and not certificate.gap:
         return f"{verdict}: no solution is better by more than rounding"
     if status == "CERTIFIED":
@@ -50,6 +58,13 @@ def limiting_factors(certificate: Certificate) -> list[FactorTerm]:
     if certificate.gap <= 0:
         return []
     return [t for t in certificate.terms.largest(3) if t.contribution > 0.01 * certificate.gap]
+
+
+def region_text(region: RobustRegion) -> str:
+    """The region in one line."""
+    _, count, what = region_row(region)
+    radius = f"up to {region.radius:.3g} sigmas: " if math.isfinite(region.radius) else ""
+    return f"{count}, {radius}{what}"
 
 
 def exactness_text(term: FactorTerm) -> str:
