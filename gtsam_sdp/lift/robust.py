@@ -53,7 +53,7 @@ def _terms(group: FactorGroup, lifting: Lifting, reading: Reading, intervals: In
     r0 = np.zeros(len(at)) if lifting.at_measurements else reading.lengths[at]
     weight = loss.weight(r0)
     mu = curvature(loss, r0, low, high)
-    mu = mu - intervals.loosened * np.abs(mu)
+    mu = mu - intervals.loosened * np.where(np.isfinite(mu), np.abs(mu), 0.0)
     constant = intervals.is_constant[at] | ~(np.isfinite(high) | (mu >= weight))
     terms = []
     bent = np.flatnonzero(~constant & (weight > 0))
