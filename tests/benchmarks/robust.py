@@ -1,7 +1,7 @@
 """Robust losses on public files: cost, gap, radius and time of certify, without and with seeded false loop closures.
 
-`python -m tests.benchmarks.robust FOLDER [--files intel MIT] [--false 0 10] [--limit 60] [--output FILE]`: loop closures
-(edges whose keys are not consecutive) get a robust loss; the values are Levenberg-Marquardt's on the robust graph from
+`python -m tests.benchmarks.robust FOLDER [--files intel MIT] [--false 0 10] [--limit 60] [--output FILE]`: loop
+closures (edges whose keys are not consecutive) get a robust loss; the values are Levenberg-Marquardt's on the robust graph from
 the optimum of the Gaussian one.
 """
 
