@@ -1,8 +1,9 @@
 """Robust losses on public files: cost, gap, radius and time of certify, without and with seeded false loop closures.
 
-`python -m tests.benchmarks.robust FOLDER [--files intel MIT] [--false 0 10] [--limit 60] [--output FILE]`: loop
-closures (edges whose keys are not consecutive) get a robust loss; the values are Levenberg-Marquardt's on the robust graph from
-the optimum of the Gaussian one.
+`python -m tests.benchmarks.robust FOLDER [--files intel MIT] [--false 0 10] [--limit 60] [--output FILE]`
+
+Loop closures (edges whose keys are not consecutive) get a robust loss; the values are Levenberg-Marquardt's on the
+robust graph from the optimum of the Gaussian one.
 """
 
 from __future__ import annotations
