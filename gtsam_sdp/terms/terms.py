@@ -170,6 +170,8 @@ def convex(batch: Terms, count: int) -> Terms:
     """
     if batch.distances is not None:
         return batch.touching(2 * batch.distances.measured)
+    if not batch.matrix.shape[1]:  # constants
+        return batch
     smallest = np.linalg.eigvalsh(batch.matrix)[:, 0]
     rough = np.flatnonzero(smallest < -1e-9 * np.linalg.norm(batch.matrix, axis=(1, 2)))
     if batch.rotations.shape[1] != 2 or not len(rough):

@@ -17,7 +17,7 @@ from gtsam_sdp.lift.robust import Intervals, robust_terms_of
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.losses.losses import LOSSES, Loss
 from gtsam_sdp.reading.graph import Reading, read, reread
-from gtsam_sdp.terms.terms import Terms
+from gtsam_sdp.terms.terms import Terms, convex
 from tests.factors.cases import random_pose
 
 ESTIMATORS: Any = gtsam.noiseModel.mEstimator
@@ -270,6 +270,7 @@ def test_outliers_are_the_constant_that_the_loss_is_not_below(name: str) -> None
     low = r0 * rng.uniform(0, 1, FACTORS)
     all_of_them = np.ones(FACTORS, dtype=bool)
     terms = robust_terms_of(batch.reading, Intervals(low, np.full(FACTORS, np.inf), all_of_them, ~all_of_them))
+    assert all(convex(term, 1) is term for term in terms)
     expected = [estimator(name, batch.loss.constant).loss(float(r)) for r in low]
     for reading in (batch.reading, batch.at(batch.values(batch.residuals(r0 + 1, rng)))):
         value, _ = by_factor(terms, reading)
@@ -304,9 +305,7 @@ def test_a_loss_of_each_number_is_refused(name: str) -> None:
 def test_terms_without_intervals_are_refused() -> None:
     rng = np.random.default_rng(0)
     batch = Batch.random("Huber", "BetweenFactorPose3", "isotropic", rng)
-    with pytest.raises(
-        InvalidGraphError, match=r"factor 0 \(BetweenFactorPose3 on 1000, 0\) has a robust loss.*region"
-    ):
+    with pytest.raises(InvalidGraphError, match=r"factor 0 \(BetweenFactorPose3 on 1000, 0\) has a robust loss"):
         build_terms(batch.reading)
 
 
