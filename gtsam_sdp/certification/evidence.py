@@ -27,7 +27,7 @@ from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.vector import VectorLift
 from gtsam_sdp.terms.terms import Terms
-from gtsam_sdp.tolerances import NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
+from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
 
 Method = Literal["auto", "multipliers", "chordal"]
 
@@ -104,6 +104,8 @@ def gather(question: Question, method: Method) -> Evidence:
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.problem), question)
     evidence = by_multipliers(question)
+    if evidence.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust:
+        question = replace(question, problem=Problem.build(question.reading, touching=False))
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:

@@ -44,7 +44,16 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     moved = transform(frame, lifting.translations(second) - lifting.translations(first)) - offset
     relative, e = _errors(lifting, measured, frame @ lifting.rotations(second), moved)
     form = pose_form(
-        _information(group, space), measured, offset, relative, e, lifting.max_cost, space, lifting.gaps, lifting.share
+        _information(group, space),
+        measured,
+        offset,
+        relative,
+        e,
+        lifting.max_cost,
+        space,
+        lifting.gaps,
+        lifting.share,
+        touching=lifting.touching,
     )
     return Terms(
         factor=group.index,
@@ -75,6 +84,7 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
         space,
         lifting.gaps,
         lifting.share,
+        touching=lifting.touching,
     )
     world = layout.rotation_rows(world_numbers(len(second)))
     return Terms(

@@ -159,6 +159,8 @@ def pose_form(
     space: Space,
     gaps: Sequence[float] = (),
     share: Array | float = 1.0,
+    *,
+    touching: bool = True,
 ) -> LocalForm:
     """Minorant of 1/2 r^T L r, r = Log of the relative pose, on the rows (R_i, R_j, p): section 2.5.
 
@@ -174,6 +176,7 @@ def pose_form(
             second one made with that, ...: what limits the angle further.
         share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1. Where it is
             not positive the form has to touch; it is no bound if its exactness says that it does not.
+        touching: forms may touch the cost in its gradient too, where that takes curvature.
     """
     max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
     estimate = _estimate(information, relative, e, max_cost, space)
@@ -182,7 +185,7 @@ def pose_form(
         estimate = estimate.bent_less(information, share)
         information = np.maximum(share, 0.0)[:, None, None] * information
     split = _choose_split(information, estimate, max_cost, space)
-    found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
+    found = near.touching(_worth_touching(split, max_cost) & (touching | (share < 1)), split.least_to_touch)
     for number, gap in enumerate(gaps):
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
@@ -190,7 +193,7 @@ def pose_form(
         near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
         estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
         split = _choose_split(information, estimate, max_cost, space)
-        found = near.touching(_worth_touching(split, max_cost), split.least_to_touch)
+        found = near.touching(_worth_touching(split, max_cost) & (touching | (share < 1)), split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
         split = _loosened(
             split, information, estimate, found.missing & ~_is_plain(information, space), 1 - given_up, space

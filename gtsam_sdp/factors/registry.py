@@ -98,6 +98,7 @@ class Lifting:
             must not depend on where it starts.
         gaps: of the bounds that terms at the same estimate proved before, the first without any gap, the second with
             the first one, ...: at values that are better than the estimate no factor's cost is further above its term.
+        touching: prefer the gradient of each cost at the estimate to its curvature, as is best at an optimum.
         share: of each factor's cost that keeps its curvature; the rest is its tangent at the estimate, (m,) or 1.
     """
 
@@ -107,6 +108,7 @@ class Lifting:
     at_measurements: bool = False
     gaps: tuple[float, ...] = ()
     share: Array | float = 1.0
+    touching: bool = True
 
     def rotations(self, numbers: Array) -> Array:
         """R of variables (WORLD: the identity), (m, rows, rows)."""

@@ -20,14 +20,15 @@ def build_terms(
     at_measurements: bool = False,
     gaps: tuple[float, ...] = (),
     intervals: Intervals | None = None,
+    touching: bool = True,
 ) -> Sequence[Terms]:
     """Terms of all factors that are not dropped and not hard.
 
     They touch the cost at the reading's estimate, or, `at_measurements`, where each factor's error is zero. With the
     `gaps` that terms at this estimate left before they are tighter (see `Lifting`). Those of factors with a robust loss
-    need to hold on `intervals` only.
+    need to hold on `intervals` only. `touching` is as in `Lifting`.
     """
-    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps)
+    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps, touching=touching)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups if group.loss is None]
     if reading.robust:
         if intervals is None:

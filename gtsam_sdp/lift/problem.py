@@ -42,9 +42,10 @@ class Problem:
         at_measurements: bool = False,
         gaps: tuple[float, ...] = (),
         intervals: Intervals | None = None,
+        touching: bool = True,
     ) -> Problem:
         """The problem of a reading; where its terms touch, and hold, is as in `build_terms`."""
-        terms = build_terms(reading, at_measurements=at_measurements, gaps=gaps, intervals=intervals)
+        terms = build_terms(reading, at_measurements=at_measurements, gaps=gaps, intervals=intervals, touching=touching)
         return cls(reading, terms, intervals=intervals)
 
     def at(self, Y: Array) -> Problem:

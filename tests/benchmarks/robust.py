@@ -61,11 +61,12 @@ def add_false_loops(
 ) -> None:
     """Between factors of random pairs, or groups of consecutive pairs that agree on one wrong relative pose."""
     rng = np.random.default_rng(seed)
-    noise = next(factor.noiseModel() for factor in map(graph.at, range(graph.size())) if is_loop(factor))
+    factors: list[Any] = [graph.at(index) for index in range(graph.size())]
+    noise = next(factor.noiseModel() for factor in factors if is_loop(factor))
     pose: Any = gtsam.Pose2 if d == 2 else gtsam.Pose3
     between: Any = gtsam.BetweenFactorPose2 if d == 2 else gtsam.BetweenFactorPose3
     size, group = d * (d + 1) // 2, TOGETHER if together else 1
-    edges = {tuple(f.keys()): f.measured() for f in map(graph.at, range(graph.size())) if len(f.keys()) == 2}
+    edges = {tuple(f.keys()): f.measured() for f in factors if len(f.keys()) == 2}
     made = 0
     while made < count:
         i, j = (int(x) for x in rng.choice(len(keys) - group, 2, replace=False))
