@@ -19,8 +19,8 @@ _SPARE = 1e-9
 _NEAR = 1e-4
 """Ends of an interval nearer to r0 than this share of it count as being that far away: numbers cancel there."""
 
-_HALVINGS = 60
-_WIDENINGS = 20
+_HALVINGS = 24
+_WIDENINGS = 12
 
 
 def curvature(loss: Loss, r0: Array, low: Array, high: Array) -> Array:

@@ -117,11 +117,9 @@ def minima(d: int, name: str, seed: int, false: int, together: bool) -> tuple[An
 @pytest.mark.parametrize("together", [False, True])
 def test_better_solutions_leave_the_region(name: str, d: int, together: bool) -> None:
     """Graphs with several minima: each of them is certified, and the others are what better solutions are."""
-    for seed in range(2):
-        graph, found = minima(d, name, seed, 3, together)
-        for values in (found[0], found[2], found[-1]):
-            certificate = certify(graph, values, method="multipliers")
-            check_claims(graph, certificate, found)
+    graph, found = minima(d, name, 0, 3, together)
+    for values in (found[0], found[2], found[-1]):
+        check_claims(graph, certify(graph, values, method="multipliers"), found)
 
 
 @pytest.mark.parametrize("name", ["TruncatedLeastSquares", "GemanMcClure", "DCS", "Welsch", "Tukey"])
