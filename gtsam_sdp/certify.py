@@ -5,7 +5,7 @@ from __future__ import annotations
 import gtsam
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.certification.conclude import certify_problem
+from gtsam_sdp.certification.conclude import certify_problem, is_near_optimum
 from gtsam_sdp.certification.evidence import Method
 from gtsam_sdp.certification.robust import lifted
 from gtsam_sdp.progress import Clock, showing_progress
@@ -61,7 +61,9 @@ def certify(
         clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
-        problem = lifted(reading, tolerance)
+        # multipliers tell themselves how far the values are from an optimum
+        touching = method != "chordal" or is_near_optimum(graph, values, reading.cost)
+        problem = lifted(reading, tolerance, touching=touching)
         return certify_problem(
             graph, values, problem, clock, tolerance=tolerance, method=method, backend=backend, region=region
         )

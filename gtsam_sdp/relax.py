@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gtsam
 
-from gtsam_sdp.certification.conclude import gain_of_an_iteration
+from gtsam_sdp.certification.conclude import is_near_optimum
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.relaxation.relaxation import (
@@ -13,7 +13,6 @@ from gtsam_sdp.relaxation.relaxation import (
 )
 from gtsam_sdp.relaxation.tree import OrderingChoice
 from gtsam_sdp.search.start import starting_values
-from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM
 
 
 def relax(
@@ -47,6 +46,6 @@ def relax(
     """
     at_measurements = values is None
     reading = read(graph, starting_values(graph, on_unsupported) if values is None else values, on_unsupported)
-    touching = values is None or not gain_of_an_iteration(graph, values, reading.cost) > FAR_FROM_OPTIMUM * reading.cost
+    touching = values is None or is_near_optimum(graph, values, reading.cost)
     problem = Problem.build(reading, at_measurements=at_measurements, touching=touching)
     return Relaxation.build(problem, lift=lift, tighten=tighten, ordering=ordering)

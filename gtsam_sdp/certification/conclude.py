@@ -123,7 +123,7 @@ def _conclude(
     scale = max(cost, np.finfo(float).tiny)
     stationarity = min(evidence.decrease, cost) / scale
     if not stationarity <= WORTH_A_STEP * max(found.relative_gap, tolerance) or not found:
-        stationarity = gain_of_an_iteration(graph, values, cost) / scale
+        stationarity = _gain_of_an_iteration(graph, values, cost) / scale
         known = "no time" if math.isnan(stationarity) else percent(stationarity)
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
     found = replace(found, stationarity=stationarity)
@@ -168,7 +168,12 @@ def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
     return size[reading.table.index]
 
 
-def gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
+def is_near_optimum(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> bool:
+    """Whether an iteration of Levenberg-Marquardt gains next to nothing."""
+    return not _gain_of_an_iteration(graph, values, cost) > FAR_FROM_OPTIMUM * cost
+
+
+def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
     """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done, NaN without time.
 
     Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.

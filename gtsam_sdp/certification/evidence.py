@@ -221,7 +221,7 @@ def _tighten(question: Question, first: Evidence, prove: Callable[[Problem], Evi
             break
         gaps = (*gaps, gap)
         question.clock.done("tightening", f"terms within a gap of {gap:.3g}")
-        posed = Problem.build(question.reading, gaps=gaps, intervals=question.problem.intervals)
+        posed = question.problem.rebuilt(gaps=gaps)
         if _largest_change(posed.terms, question.problem.terms) == 0:
             break
         found = prove(posed)
@@ -245,7 +245,7 @@ def _with_less_weight(question: Question, known: Evidence) -> Evidence:
         return known
     for cap, softer in softened(question.reading):
         question.clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
-        found = by_multipliers(replace(question, problem=Problem.build(softer)))
+        found = by_multipliers(replace(question, problem=question.problem.rebuilt(reading=softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
         if question.is_answered(known) or not deadline.fits():

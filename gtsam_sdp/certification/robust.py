@@ -98,10 +98,10 @@ def certified_region(question: Question, method: Method, region: float | None) -
     return _on(question, 1.0, method) if deadline.fits() else best
 
 
-def lifted(reading: Reading, tolerance: float) -> Problem:
+def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
     """The problem of a reading; terms of factors with a robust loss hold up to its threshold."""
     intervals = default_intervals(reading, 1.0, tolerance) if reading.robust else None
-    return Problem.build(reading, intervals=intervals)
+    return Problem.build(reading, intervals=intervals, touching=touching)
 
 
 def _on(question: Question, multiple: float, method: Method | None) -> Found:

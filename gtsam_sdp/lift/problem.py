@@ -27,12 +27,14 @@ class Problem:
         terms: of its factors.
         inside: translations are counted from a pose in place of the world frame.
         intervals: where the terms of factors with a robust loss hold; None: there are no such factors.
+        touching: as in `Lifting`.
     """
 
     reading: Reading
     terms: Sequence[Terms]
     inside: bool = False
     intervals: Intervals | None = None
+    touching: bool = True
 
     @classmethod
     def build(
@@ -46,7 +48,11 @@ class Problem:
     ) -> Problem:
         """The problem of a reading; where its terms touch, and hold, is as in `build_terms`."""
         terms = build_terms(reading, at_measurements=at_measurements, gaps=gaps, intervals=intervals, touching=touching)
-        return cls(reading, terms, intervals=intervals)
+        return cls(reading, terms, intervals=intervals, touching=touching)
+
+    def rebuilt(self, *, reading: Reading | None = None, gaps: tuple[float, ...] = ()) -> Problem:
+        """Terms made once more in the same way: of other weights, or with the gaps that they left (see `Lifting`)."""
+        return Problem.build(reading or self.reading, gaps=gaps, intervals=self.intervals, touching=self.touching)
 
     def at(self, Y: Array) -> Problem:
         """The same terms seen from another point, raw rows as in `Layout.lift`."""
