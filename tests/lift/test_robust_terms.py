@@ -192,8 +192,8 @@ losses = pytest.mark.parametrize("name", LOSSES)
 @families
 @cases
 def test_terms_are_never_above_the_cost_inside(name: str, family: str, noise: str) -> None:
-    checked = sum(check_sound(name, family, noise, seed, 20) for seed in range(4))
-    assert checked > 0.5 * 4 * 20 * FACTORS
+    checked = sum(check_sound(name, family, noise, seed, 20) for seed in range(2))
+    assert checked > 0.5 * 2 * 20 * FACTORS
 
 
 def search(batch: Batch, intervals: Intervals, rng: np.random.Generator, steps: int) -> None:
@@ -227,10 +227,9 @@ def search(batch: Batch, intervals: Intervals, rng: np.random.Generator, steps: 
 @families
 @cases
 def test_a_search_for_violations_finds_none(name: str, family: str, noise: str) -> None:
-    for seed in range(2):
-        rng = np.random.default_rng(100 + seed)
-        batch = Batch.random(name, family, noise, rng)
-        search(batch, random_intervals(batch, rng), rng, 80)
+    rng = np.random.default_rng(100)
+    batch = Batch.random(name, family, noise, rng)
+    search(batch, random_intervals(batch, rng), rng, 60)
 
 
 @losses
