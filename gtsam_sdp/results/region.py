@@ -64,9 +64,10 @@ class RobustRegion(Shown):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether there is no condition, or no kept factor leaves its interval below the threshold of its loss."""
+        """Whether there is no condition, or factors are kept, and each of them up to the threshold of its loss at least."""
         inside = self.high >= self.threshold * (1 - 1e-9)
-        return self.is_unconditional or bool(inside[self._counting].all())
+        counting = self._counting
+        return self.is_unconditional or bool(counting.any() and inside[counting].all())
 
     @property
     def _counting(self) -> Array:

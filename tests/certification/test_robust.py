@@ -296,7 +296,7 @@ def test_regions() -> None:
     assert not only_doubtful.is_trusted
     only_outliers = region_of([9.0], [5.0], [np.inf], [False])
     assert only_outliers.radius == math.inf
-    assert only_outliers.is_trusted
+    assert not only_outliers.is_trusted
     assert only_outliers.to_dict()["radius"] is None
     assert str(region) == "3 factors, up to 2 sigmas: 1 kept, 1 outliers, 1 doubtful"
     assert repr(only_outliers) == "<RobustRegion: 1 factors, 1 outliers>"
