@@ -64,7 +64,7 @@ class RobustRegion(Shown):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether there is no condition, or factors are kept, and each of them up to the threshold of its loss at least."""
+        """Whether there is no condition, or some factors are kept, each up to the threshold of its loss at least."""
         inside = self.high >= self.threshold * (1 - 1e-9)
         counting = self._counting
         return self.is_unconditional or bool(counting.any() and inside[counting].all())
