@@ -5,9 +5,10 @@ from __future__ import annotations
 import gtsam
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.certification.conclude import certify_problem, is_near_optimum
+from gtsam_sdp.certification.conclude import certify_problem
 from gtsam_sdp.certification.evidence import Method
 from gtsam_sdp.certification.robust import lifted
+from gtsam_sdp.certification.stationarity import is_near_optimum
 from gtsam_sdp.progress import Clock, showing_progress
 from gtsam_sdp.reading.checks import check_tolerance
 from gtsam_sdp.reading.graph import OnUnsupported, read

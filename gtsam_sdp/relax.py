@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gtsam
 
-from gtsam_sdp.certification.conclude import is_near_optimum
+from gtsam_sdp.certification.stationarity import is_near_optimum
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.relaxation.relaxation import (

@@ -9,11 +9,11 @@ from dataclasses import replace
 import gtsam
 import numpy as np
 
-from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.robust import certified_region
+from gtsam_sdp.certification.stationarity import gain_of_an_iteration
 from gtsam_sdp.errors import InvalidTermError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
@@ -41,7 +41,7 @@ def certify_problem(
     reading, held = problem.reading, None
     table = _factor_terms(reading, problem.terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    question = Question(problem, values, tolerance, backend, clock)
+    question = Question(problem, graph, values, tolerance, backend, clock)
     if reading.robust:
         question, evidence, held = certified_region(question, method, region)
         table = _factor_terms(reading, question.problem.terms)
@@ -123,7 +123,7 @@ def _conclude(
     scale = max(cost, np.finfo(float).tiny)
     stationarity = min(evidence.decrease, cost) / scale
     if not stationarity <= WORTH_A_STEP * max(found.relative_gap, tolerance) or not found:
-        stationarity = _gain_of_an_iteration(graph, values, cost) / scale
+        stationarity = gain_of_an_iteration(graph, values, cost) / scale
         known = "no time" if math.isnan(stationarity) else percent(stationarity)
         clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
     found = replace(found, stationarity=stationarity)
@@ -166,36 +166,6 @@ def _sizes(reading: Reading, terms: Sequence[Terms]) -> Array:
     for batch in terms:
         size += np.bincount(batch.factor, batch.size(reading.estimate, reading.layout.world), minlength=len(size))
     return size[reading.table.index]
-
-
-def is_near_optimum(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> bool:
-    """Whether an iteration of Levenberg-Marquardt gains next to nothing."""
-    return not _gain_of_an_iteration(graph, values, cost) > FAR_FROM_OPTIMUM * cost
-
-
-def _gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, cost: float) -> float:
-    """How much one iteration of Levenberg-Marquardt lowers the cost; infinite if it cannot be done, NaN without time.
-
-    Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.
-    """
-    if not deadline.fits():
-        return math.nan
-    gains = []
-    for by_diagonal in (False, True):
-        if gains and not deadline.fits():
-            break
-        parameters = gtsam.LevenbergMarquardtParams()
-        parameters.setDiagonalDamping(by_diagonal)
-        try:
-            optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values, parameters)
-            with deadline.timed():
-                optimizer.iterate()
-        except RuntimeError:
-            continue
-        gains.append(max(cost - optimizer.error(), 0.0))
-        if gains[-1] > SAME_COST * cost:
-            break
-    return max(gains, default=math.inf)
 
 
 def _notes(reading: Reading, found: Certificate) -> tuple[Note, ...]:

@@ -15,6 +15,7 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
 from gtsam_sdp.certification.softening import softened
+from gtsam_sdp.certification.stationarity import is_near_optimum
 from gtsam_sdp.errors import SolveFailedError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
@@ -47,6 +48,7 @@ class Question:
 
     Attributes:
         problem: the graph at the values, lifted.
+        graph: the user's own.
         values: the values.
         tolerance: largest relative gap that is good enough.
         backend: of the relaxation.
@@ -54,6 +56,7 @@ class Question:
     """
 
     problem: Problem
+    graph: gtsam.NonlinearFactorGraph
     values: gtsam.Values
     tolerance: float
     backend: BackendChoice
@@ -104,7 +107,8 @@ def gather(question: Question, method: Method) -> Evidence:
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.problem), question)
     evidence = by_multipliers(question)
-    if evidence.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust:
+    far = evidence.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust
+    if far and not is_near_optimum(question.graph, question.values, question.reading.cost):
         question = replace(question, problem=Problem.build(question.reading, touching=False))
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
