@@ -41,7 +41,7 @@ def certify_problem(
     reading, held = problem.reading, None
     table = _factor_terms(reading, problem.terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    question = Question(problem, graph, values, tolerance, backend, clock)
+    question = Question(problem, values, tolerance, backend, clock)
     if reading.robust:
         question, evidence, held = certified_region(question, method, region)
         table = _factor_terms(reading, question.problem.terms)

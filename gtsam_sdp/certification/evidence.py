@@ -15,7 +15,6 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
 from gtsam_sdp.certification.softening import softened
-from gtsam_sdp.certification.stationarity import is_near_optimum
 from gtsam_sdp.errors import SolveFailedError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
@@ -48,7 +47,6 @@ class Question:
 
     Attributes:
         problem: the graph at the values, lifted.
-        graph: the user's own.
         values: the values.
         tolerance: largest relative gap that is good enough.
         backend: of the relaxation.
@@ -56,7 +54,6 @@ class Question:
     """
 
     problem: Problem
-    graph: gtsam.NonlinearFactorGraph
     values: gtsam.Values
     tolerance: float
     backend: BackendChoice
@@ -106,10 +103,19 @@ def gather(question: Question, method: Method) -> Evidence:
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.problem), question)
-    evidence = by_multipliers(question)
-    far = evidence.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust
-    if far and not is_near_optimum(question.graph, question.values, question.reading.cost):
-        question = replace(question, problem=Problem.build(question.reading, touching=False))
+    first = by_multipliers(question)
+    evidence = _by_all_ways(question, first, method)
+    is_far = first.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust
+    if is_far and not question.is_answered(evidence) and deadline.fits():
+        # the values may be far from an optimum, and not only the terms' gradients: then curvature counts for more
+        bent = replace(question, problem=Problem.build(question.reading, touching=False))
+        other = _by_all_ways(bent, by_multipliers(bent), method)
+        evidence = max(evidence, other, key=lambda found: found.bound.value)
+    return evidence
+
+
+def _by_all_ways(question: Question, evidence: Evidence, method: Method) -> Evidence:
+    """The best of what is known and what further ways prove."""
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
