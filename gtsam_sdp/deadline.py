@@ -38,7 +38,7 @@ def until(ends: float) -> Iterator[Deadline]:
         _current.reset(token)
 
 
-def fits(steps: float = 1.0, seconds: float = 0.0) -> bool:
+def has_time(steps: float = 1.0, seconds: float = 0.0) -> bool:
     """Whether work that takes as long as so many of the longest step, or so many seconds, may be begun."""
     deadline = _current.get()
     if deadline is None or time.perf_counter() + max(steps * deadline.longest, seconds) <= deadline.ends:

@@ -10,7 +10,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.certification.evidence import NO_BOUND, Evidence, Method, Question, gather
+from gtsam_sdp.certification.evidence import Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.robust import certified_region
 from gtsam_sdp.certification.stationarity import gain_of_an_iteration
@@ -18,6 +18,7 @@ from gtsam_sdp.errors import InvalidTermError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.progress import Clock
+from gtsam_sdp.proof.bound import NO_BOUND
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms

@@ -10,11 +10,11 @@ from typing import Literal
 import gtsam
 import numpy as np
 
-from gtsam_sdp import deadline
 from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
 from gtsam_sdp.certification.softening import softened
+from gtsam_sdp.deadline import has_time, timed
 from gtsam_sdp.errors import SolveFailedError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
@@ -22,7 +22,7 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.lowrank.descent import descend
 from gtsam_sdp.lowrank.quadratic import Quadratic
 from gtsam_sdp.progress import Clock
-from gtsam_sdp.proof.bound import VerifiedBound, bound_at
+from gtsam_sdp.proof.bound import NO_BOUND, VerifiedBound, bound_at
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.vector import VectorLift
@@ -37,8 +37,6 @@ _WORTH_TIGHTENING = 0.9
 
 One is not enough to tell: a term may give up a little of its curvature so that the next one can touch its cost.
 """
-
-NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,14 @@ class Evidence:
 
 def gather(question: Question, method: Method) -> Evidence:
     """The best evidence of a method's ways."""
-    if not question.problem.terms or not deadline.fits():
+    if not question.problem.terms or not has_time():
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
     if method == "chordal":
         return _by_relaxation(Relaxation.build(question.problem), question)
     first = by_multipliers(question)
     evidence = _by_all_ways(question, first, method)
     is_far = first.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust
-    if is_far and not question.is_answered(evidence) and deadline.fits():
+    if is_far and not question.is_answered(evidence) and has_time():
         # the values may be far from an optimum, and not only the terms' gradients: then curvature counts for more
         bent = replace(question, problem=Problem.build(question.reading, touching=False))
         other = _by_all_ways(bent, by_multipliers(bent), method)
@@ -119,7 +117,7 @@ def _by_all_ways(question: Question, evidence: Evidence, method: Method) -> Evid
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
     for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
-        if question.is_answered(evidence) or not deadline.fits():
+        if question.is_answered(evidence) or not has_time():
             break
         evidence = way(question, evidence)
     return evidence
@@ -163,7 +161,7 @@ def by_multipliers(question: Question, *, at_once: bool = False) -> Evidence:
     With `at_once` it is left at that where the multipliers at the values prove nothing.
     """
     reading, clock, Y = question.reading, question.clock, question.problem.Y
-    with deadline.timed():  # the first step, and about as long as those that follow
+    with timed():  # the first step, and about as long as those that follow
         qcqp = question.problem.qcqp
     clock.done("assembly", f"Q has {qcqp.size} rows and {qcqp.Q.nnz} entries")
     size, cost = qcqp.term_size(Y), reading.cost
@@ -177,7 +175,7 @@ def by_multipliers(question: Question, *, at_once: bool = False) -> Evidence:
         return at_values
     if not question.is_answered(at_values) and is_zero(reading, question.values, question.tolerance):
         return replace(at_values, decrease=math.nan, is_zero=True)
-    if not deadline.fits() or (at_once and not bound.value > 0):
+    if not has_time() or (at_once and not bound.value > 0):
         return at_values
     polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")
@@ -226,7 +224,7 @@ def _tighten(question: Question, first: Evidence, prove: Callable[[Problem], Evi
     """
     cost, best, gaps = question.reading.cost, first, ()
     gap = cost - first.bound.value
-    while gap < cost and not question.is_answered(best) and len(gaps) < _TIGHTENINGS and deadline.fits():
+    while gap < cost and not question.is_answered(best) and len(gaps) < _TIGHTENINGS and has_time():
         if len(gaps) >= 2 and gap > _WORTH_TIGHTENING * gaps[-2]:
             break
         gaps = (*gaps, gap)
@@ -258,6 +256,6 @@ def _with_less_weight(question: Question, known: Evidence) -> Evidence:
         found = by_multipliers(replace(question, problem=question.problem.rebuilt(reading=softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
-        if question.is_answered(known) or not deadline.fits():
+        if question.is_answered(known) or not has_time():
             break
     return known

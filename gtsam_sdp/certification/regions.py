@@ -15,13 +15,13 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from gtsam_sdp import deadline
+from gtsam_sdp.deadline import has_time
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.structure import touched_rows
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Bounded, Entries, rounding_error
 from gtsam_sdp.linalg.real import real_entries
-from gtsam_sdp.proof.bound import VerifiedBound, prove_bound
+from gtsam_sdp.proof.bound import NO_BOUND, VerifiedBound, prove_bound
 from gtsam_sdp.proof.slack import Slack
 from gtsam_sdp.relaxation.vector import VectorLift
 from gtsam_sdp.terms.terms import Terms
@@ -62,23 +62,20 @@ def bound_near(problem: Problem, enough: float) -> VerifiedBound:
     lift, cost = VectorLift.build(problem), problem.reading.cost
     ranges = _Ranges.build(lift)
     if (lift.rows.coordinates.reference[ranges.rows] != lift.layout.world).any():
-        return _NOTHING
+        return NO_BOUND
     radius = min(_anywhere(lift, share, ranges).radius(cost) for share in _FARTHER)
     others = lift.with_terms([batch for batch in lift.terms if not _is_range(batch)])
-    best = _NOTHING
+    best = NO_BOUND
     for _ in range(_PASSES):
         if not math.isfinite(radius):
             break
         near = ranges.near(others, radius)
         best = max(best, near.bound(), key=lambda bound: bound.value)
         smaller = near.radius(cost)
-        if best.value >= enough or not smaller < _SMALLER * radius or not deadline.fits():
+        if best.value >= enough or not smaller < _SMALLER * radius or not has_time():
             break
         radius = smaller
     return best
-
-
-_NOTHING = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
 
 
 def _is_range(batch: Terms) -> bool:

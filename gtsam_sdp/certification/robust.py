@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gtsam_sdp import deadline
 from gtsam_sdp.certification.evidence import Evidence, Method, Question, by_multipliers, gather
+from gtsam_sdp.deadline import has_time
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.robust import Intervals
 from gtsam_sdp.linalg.array import Array
@@ -86,16 +86,16 @@ def certified_region(question: Question, method: Method, region: float | None) -
     best = tried = _on(question, 1.0, None)
     if tried.certifies:
         for multiple in _LARGER:
-            tried = _on(question, multiple, None) if deadline.fits() else tried
+            tried = _on(question, multiple, None) if has_time() else tried
             if not (tried.certifies and tried.region.radius > best.region.radius):
                 break
             best = tried
         return best
     for multiple in _SMALLER:
-        tried = _on(question, multiple, None) if deadline.fits() else tried
+        tried = _on(question, multiple, None) if has_time() else tried
         if tried.certifies:
             return tried
-    return _on(question, 1.0, method) if deadline.fits() else best
+    return _on(question, 1.0, method) if has_time() else best
 
 
 def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
@@ -134,7 +134,7 @@ def _everywhere(question: Question) -> Found | None:
             question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
             if asked.is_answered(evidence):
                 return Found(asked, evidence, _region(reading, intervals, is_unconditional=True))
-        if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not deadline.fits():
+        if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not has_time():
             return None
         gap = reading.cost - evidence.bound.value
         # what a term is below its loss is known of those that are made of the parabola
@@ -218,14 +218,12 @@ def _lower(loss: Loss, r0: Array, lost: float) -> Array:
     return above
 
 
-def _level(loss: Loss, cost: float) -> Array:
-    """A residual of which the loss alone is more than a cost."""
+def _level(loss: Loss, cost: float) -> float:
+    """A residual of which the loss alone is more than a cost; infinite if none is."""
     end = loss.threshold
-    while not loss.value(np.array(end)) > cost * (1 + 1e-9):
+    while math.isfinite(end) and not loss.value(np.array(end)) > cost * (1 + 1e-9):
         end *= 2
-        if not math.isfinite(end):
-            return np.array(math.inf)
-    return np.array(end)
+    return end
 
 
 def _region(reading: Reading, intervals: Intervals, *, is_unconditional: bool) -> RobustRegion:

@@ -6,7 +6,7 @@ import math
 
 import gtsam
 
-from gtsam_sdp import deadline
+from gtsam_sdp.deadline import has_time, timed
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, SAME_COST
 
 
@@ -20,17 +20,17 @@ def gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values
 
     Where weights differ by many decades the usual damping, by the largest of them, may let nothing move.
     """
-    if not deadline.fits():
+    if not has_time():
         return math.nan
     gains = []
     for by_diagonal in (False, True):
-        if gains and not deadline.fits():
+        if gains and not has_time():
             break
         parameters = gtsam.LevenbergMarquardtParams()
         parameters.setDiagonalDamping(by_diagonal)
         try:
             optimizer = gtsam.LevenbergMarquardtOptimizer(graph, values, parameters)
-            with deadline.timed():
+            with timed():
                 optimizer.iterate()
         except RuntimeError:
             continue

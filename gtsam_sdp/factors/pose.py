@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, transform
@@ -42,29 +45,14 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     measured, offset = _measured(group, space, "measured")
     frame = adjoint(lifting.rotations(first))
     moved = transform(frame, lifting.translations(second) - lifting.translations(first)) - offset
-    relative, e = _errors(lifting, measured, frame @ lifting.rotations(second), moved)
-    form = pose_form(
-        _information(group, space),
-        measured,
-        offset,
-        relative,
-        e,
-        lifting.max_cost,
-        space,
-        lifting.gaps,
-        lifting.share,
-        touching=lifting.touching,
+    terms = _terms(
+        group, lifting, measured, offset, _errors(lifting, measured, frame @ lifting.rotations(second), moved)
     )
-    return Terms(
-        factor=group.index,
+    return terms(
         rotations=np.stack([layout.rotation[first], layout.rotation[second]], axis=1),
         translations=np.stack([layout.translation[first], layout.translation[second]], axis=1),
         combination=np.array([[-1.0, 1.0]]),
         offset=None,
-        matrix=form.matrix,
-        constant=form.constant,
-        exactness=form.exactness,
-        magnitude=form.magnitude,
     )
 
 
@@ -73,26 +61,28 @@ def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
     layout, space = lifting.layout, lifting.layout.space
     second = group.numbers[:, 0]
     measured, position = _measured(group, space, "prior")
-    relative, e = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
-    form = pose_form(
-        _information(group, space),
-        measured,
-        np.zeros_like(position),
-        relative,
-        e,
-        lifting.max_cost,
-        space,
-        lifting.gaps,
-        lifting.share,
-        touching=lifting.touching,
-    )
+    errors = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
     world = layout.rotation_rows(world_numbers(len(second)))
-    return Terms(
-        factor=group.index,
+    return _terms(group, lifting, measured, np.zeros_like(position), errors)(
         rotations=np.stack([world, layout.rotation[second]], axis=1),
         translations=layout.translation[second][:, None],
         combination=np.array([[1.0]]),
         offset=position[:, None, :],
+    )
+
+
+def _terms(
+    group: FactorGroup, lifting: Lifting, measured: Array, offset: Array, errors: tuple[Array, Array]
+) -> Callable[..., Terms]:
+    """Terms of relative poses with errors (E, e); takes the rows that they are on."""
+    space = lifting.layout.space
+    form = pose_form(
+        _information(group, space), measured, offset, *errors, lifting.max_cost, space, lifting.gaps, lifting.share,
+        touching=lifting.touching,
+    )  # fmt: skip
+    return partial(
+        Terms,
+        factor=group.index,
         matrix=form.matrix,
         constant=form.constant,
         exactness=form.exactness,

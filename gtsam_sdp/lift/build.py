@@ -30,6 +30,8 @@ def build_terms(
     """
     lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps, touching=touching)
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups if group.loss is None]
+    terms += [group.build(lifting) for group in reading.fitted]
+    terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     if reading.robust:
         if intervals is None:
             group = reading.robust[0]
@@ -39,6 +41,4 @@ def build_terms(
                 "Give it Gaussian noise for what is to hold everywhere."
             )
         terms += robust_terms_of(reading, intervals, at_measurements=at_measurements)
-    terms += [group.build(lifting) for group in reading.fitted]
-    terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
     return terms

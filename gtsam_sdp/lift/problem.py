@@ -67,7 +67,7 @@ class Problem:
         robust = np.concatenate([group.index for group in self.reading.robust])
         terms = [batch for batch in self.terms if not np.isin(batch.factor[:1], robust).any()]
         terms += robust_terms_of(self.reading, intervals)
-        return Problem(self.reading, terms, intervals=intervals)
+        return replace(self, terms=terms, intervals=intervals)
 
     @property
     def layout(self) -> Layout:

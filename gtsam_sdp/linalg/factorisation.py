@@ -8,7 +8,7 @@ import numpy as np
 import qdldl
 import scipy
 
-from gtsam_sdp import deadline
+from gtsam_sdp.deadline import has_time, timed
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.real import complex_vectors, real_vectors
 
@@ -43,10 +43,10 @@ class Factorisation:
         """
         if len(upper.indptr) == 1:
             return cls(upper, np.zeros(0), np.zeros(0, dtype=int), None)
-        if not deadline.fits():
+        if not has_time():
             return None
         try:
-            with deadline.timed():
+            with timed():
                 solver = qdldl.Solver(scipy.sparse.csc_matrix(upper), upper=True)
         except RuntimeError:
             return None

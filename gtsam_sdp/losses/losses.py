@@ -74,10 +74,33 @@ class Loss(ABC):
         return (r / self.constant) ** 2
 
 
-class Null(Loss):
-    """r^2 / 2: no loss at all."""
+class _Convex(Loss):
+    """A loss whose slope never falls; its second derivative only falls."""
 
     is_convex = True
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return math.inf
+
+
+class _Saturating(Loss):
+    """A loss of at most c^2 / 2."""
+
+    @property
+    def turn(self) -> float:
+        """Where the second derivative stops falling."""
+        return self.constant
+
+    @property
+    def limit(self) -> float:
+        """The loss of an infinite residual."""
+        return self.constant**2 / 2
+
+
+class Null(_Convex):
+    """r^2 / 2: no loss at all."""
 
     @property
     def turn(self) -> float:
@@ -97,15 +120,8 @@ class Null(Loss):
         return np.ones_like(r)
 
 
-class Huber(Loss):
+class Huber(_Convex):
     """r^2 / 2 up to k, then k r - k^2 / 2."""
-
-    is_convex = True
-
-    @property
-    def turn(self) -> float:
-        """Where the second derivative stops falling."""
-        return math.inf
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -120,15 +136,8 @@ class Huber(Loss):
         return np.where(r < self.constant, 1.0, 0.0)
 
 
-class Fair(Loss):
+class Fair(_Convex):
     """c^2 (r / c - log(1 + r / c))."""
-
-    is_convex = True
-
-    @property
-    def turn(self) -> float:
-        """Where the second derivative stops falling."""
-        return math.inf
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -143,10 +152,8 @@ class Fair(Loss):
         return 1 / (1 + r / self.constant) ** 2
 
 
-class L2WithDeadZone(Loss):
+class L2WithDeadZone(_Convex):
     """0 up to k, then (r - k)^2 / 2."""
-
-    is_convex = True
 
     @property
     def turn(self) -> float:
@@ -195,18 +202,8 @@ class AsymmetricCauchy(Cauchy):
     """Cauchy's, for residuals that are never negative."""
 
 
-class GemanMcClure(Loss):
+class GemanMcClure(_Saturating):
     """c^2 r^2 / (2 (c^2 + r^2))."""
-
-    @property
-    def turn(self) -> float:
-        """Where the second derivative stops falling."""
-        return self.constant
-
-    @property
-    def limit(self) -> float:
-        """The loss of an infinite residual."""
-        return self.constant**2 / 2
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -221,18 +218,13 @@ class GemanMcClure(Loss):
         return (1 - 3 * self._relative(r)) / (1 + self._relative(r)) ** 3
 
 
-class Welsch(Loss):
+class Welsch(_Saturating):
     """c^2 / 2 (1 - exp(-(r / c)^2))."""
 
     @property
     def turn(self) -> float:
         """Where the second derivative stops falling."""
         return math.sqrt(1.5) * self.constant
-
-    @property
-    def limit(self) -> float:
-        """The loss of an infinite residual."""
-        return self.constant**2 / 2
 
     def value(self, r: Array) -> Array:
         """rho(r)."""
@@ -312,18 +304,8 @@ class DCS(Loss):
         return np.where(r**2 < self.constant, 1.0, far)
 
 
-class TruncatedLeastSquares(Loss):
+class TruncatedLeastSquares(_Saturating):
     """r^2 / 2 up to c, then c^2 / 2."""
-
-    @property
-    def turn(self) -> float:
-        """Where the slope falls to zero."""
-        return self.constant
-
-    @property
-    def limit(self) -> float:
-        """The loss of an infinite residual."""
-        return self.constant**2 / 2
 
     def value(self, r: Array) -> Array:
         """rho(r)."""

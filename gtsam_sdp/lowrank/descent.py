@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from gtsam_sdp import deadline
+from gtsam_sdp.deadline import has_time
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
@@ -154,7 +154,7 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
     point = Point.at(quadratic, Y)
     longest = 0.0
     while steps < (_MAX_STEPS_NEAR if near else _MAX_STEPS) and time.perf_counter() + longest < ends:
-        if not deadline.fits(seconds=longest):
+        if not has_time(seconds=longest):
             break
         began = time.perf_counter()
         gradient = point.gradient
@@ -238,7 +238,7 @@ class Preconditioner:
         """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is."""
         qcqp = self._quadratic.qcqp
         self._budget -= 1
-        if not deadline.fits(_HESSIAN):
+        if not has_time(_HESSIAN):
             return
         S = certificate_matrix(qcqp, point.multipliers)
         upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))

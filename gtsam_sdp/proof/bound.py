@@ -63,6 +63,10 @@ class VerifiedBound:
     attempts: int
 
 
+NO_BOUND = VerifiedBound(-math.inf, math.inf, math.inf, 0.0, 0)
+"""Nothing is proven."""
+
+
 @dataclass(frozen=True)
 class _Bordered:
     """S split into the rows that the proof treats apart (border) and the rest (inner).
@@ -201,7 +205,7 @@ def _best_shift(
         middle = math.sqrt(failed * shift)
         failed, shift = (failed, middle) if works(middle) else (middle, shift)
     if not found:
-        return VerifiedBound(-math.inf, math.inf, math.inf, 0.0, attempts)
+        return replace(NO_BOUND, attempts=attempts)
     best = max(found, key=lambda bound: bound.value)
     while not quick and first > 0 and _avoidable(best) > best.shift * total:
         if not works(max(_BACKING_OFF * best.shift, first)) or found[-1].value <= best.value:

@@ -13,6 +13,9 @@ import pytest
 from scipy.optimize import minimize
 
 from gtsam_sdp import Certificate, UnsupportedFactorError, UnsupportedNoiseError, certify
+from gtsam_sdp.certification.robust import default_intervals
+from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.reading.graph import read
 from gtsam_sdp.results.region import RobustRegion
 from tests import problems
 
@@ -273,6 +276,36 @@ def test_a_region_that_is_asked_for() -> None:
     assert not small  # below the threshold of the loss nothing is promised
     rng = np.random.default_rng(0)
     check_claims(graph, small, [problems.optimize(graph, start) for start in starts(graph, values, rng, 3)])
+
+
+@dimensions
+def test_a_factor_that_was_read_by_probing_beside_robust_ones(d: int) -> None:
+    """Terms moved to another region are those made there, in the same order: tightening compares them."""
+    graph, truth = robust_graph(d, made("Cauchy"), 0)
+    pose: Any = gtsam.Pose2 if d == 2 else gtsam.Pose3
+
+    def error(this: Any, at: gtsam.Values, jacobians: Any) -> np.ndarray:
+        ends: list[Any] = [(at.atPose2 if d == 2 else at.atPose3)(key) for key in this.keys()]
+        if jacobians is not None:
+            for number, end in enumerate(ends):
+                jacobians[number] = np.zeros((d, pose().dim()))
+                turn = slice(0, d) if d == 2 else slice(3, 6)
+                jacobians[number][:, turn] = (-1) ** (1 - number) * end.rotation().matrix()
+        return np.asarray(ends[1].translation()) - np.asarray(ends[0].translation())
+
+    graph.add(gtsam.CustomFactor(gtsam.noiseModel.Isotropic.Sigma(d, 5.0), [0, 1], error))
+    values = problems.optimize(graph, truth)
+    reading = read(graph, values, "raise")
+    assert reading.fitted
+    near, far = (default_intervals(reading, multiple, 1e-4) for multiple in (0.5, 2.0))
+    moved, made_there = Problem.build(reading, intervals=near).on(far), Problem.build(reading, intervals=far)
+    for one, other in zip(moved.terms, made_there.terms, strict=True):
+        assert (one.factor == other.factor).all()
+        assert (one.matrix == other.matrix).all()
+        assert (one.constant == other.constant).all()
+    bent = Problem.build(reading, intervals=near, touching=False).on(far)
+    assert not bent.touching
+    assert certify(graph, values)
 
 
 def region_of(residual: list[float], low: list[float], high: list[float], doubtful: list[bool]) -> RobustRegion:

@@ -81,7 +81,7 @@ def test_no_long_step_is_begun_after_a_deadline() -> None:
     assert Factorisation.of(upper) is not None
     with deadline.until(time.perf_counter() + 100) as early:
         assert Factorisation.of(upper) is not None
-        assert not deadline.fits(1e12)
+        assert not deadline.has_time(1e12)
     assert early.longest > 0
     solution = solve(graph, truth, time_limit=0.0)
     assert 0 <= solution.certificate.lower_bound <= solution.cost
@@ -92,8 +92,8 @@ def test_a_certificate_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> No
     graph, truth = problems.ring(3, 8)
     best = problems.optimize(graph, truth)
     with deadline.until(time.perf_counter() + 100):
-        assert deadline.fits(seconds=99.0)
-        assert not deadline.fits(seconds=101.0)
+        assert deadline.has_time(seconds=99.0)
+        assert not deadline.has_time(seconds=101.0)
         assert certify(graph, best).lower_bound == pytest.approx(certify(graph, best).cost, rel=1e-4)
     with deadline.until(-math.inf) as late:
         certificate = certify(graph, best)
