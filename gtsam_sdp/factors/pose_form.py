@@ -8,32 +8,31 @@ complex number in 2D, so that one text serves both dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
+from gtsam_sdp.factors.geometry import adjoint, exp_rotation, transform
+from gtsam_sdp.factors.pose_split import (
+    NEGLIGIBLE_LOSS,
+    Estimate,
+    Split,
+    choose_split,
+    estimate_of,
+    is_plain,
+    translation_residuals,
+)
 from gtsam_sdp.factors.rotation_form import (
     LocalForm,
-    StiffAxis,
     add_anisotropic,
     isotropic_rotation,
     largest_angle,
     put,
 )
 from gtsam_sdp.factors.touching import Nearness
-from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.linalg.bounded import rounding_error
 from gtsam_sdp.terms.terms import Exactness
-from gtsam_sdp.tolerances import MIXING_LADDER, NEGLIGIBLE
 from gtsam_sdp.values.space import Space
-
-_SPARE = 1e-10
-"""Share of the translation weight tau that is kept back, twice, to pay for the rounding of the tangent part."""
-
-_LEAST_ROTATION = 0.3
-"""Share of the information of the rotation alone that kappa has to be, for a share beta of the ladder to apply."""
 
 _LOOSENING = 1 / 3
 """Share of its curvature, by the gap, that a term gives up which is only to tell where better solutions are.
@@ -43,110 +42,6 @@ Its cost is then above it by the gap at sqrt(2 / _LOOSENING) sigmas of its loose
 
 _LEAST_LOOSENING, _LARGEST_LOOSENING = 0.05, 0.25
 """The least of it, for the first tightening and doubled for each that follows, and the most."""
-
-_LEAST_TO_TOUCH = 0.3
-"""Share of kappa tau that a touching term has to keep of what the other term has: else the relaxation is not tight."""
-
-_NEGLIGIBLE_LOSS = 1e-8
-"""Share of the cost that all losses of one choice of beta together may be, for no other to be tried."""
-
-
-def _curvature_table() -> tuple[Array, Array]:
-    """k(theta) of docs/maths/ 2.5 on a grid over [0, pi]; the first node holds the limit 1/6."""
-    theta = np.linspace(0, np.pi, 513)
-    x = theta[1:] / 2
-    q, s, c = np.sin(x) / x, np.sin(x), np.cos(x)
-    quadratic = 1 / q**2 - 1 - s**2 / 3
-    mixed = 1 / q - c - 2 / 3 * s**2 * c
-    k = (mixed**2 / quadratic - (1 - c**2 - 4 / 3 * s**2 * c**2)) / (2 * s**2)
-    return theta, np.concatenate([[1 / 6], k]) + 1e-6
-
-
-_THETA, _CURVATURE = _curvature_table()
-
-
-def translation_curvature(theta_max: Array) -> Array:
-    """An upper bound of k(theta) for theta up to theta_max [rad], clipped to [0, pi]."""
-    nodes = np.searchsorted(_THETA, np.minimum(theta_max, np.pi))
-    return _CURVATURE[np.minimum(nodes, len(_THETA) - 1)]
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Parameters of the minorant for one share beta (docs/maths/ 2.5, steps 1 and 2), with its loss."""
-
-    tau: Array
-    rotation: Array
-    kappa: Array
-    w0: Array
-    u0: Array
-    constant: Array
-    loss: Array
-
-    @property
-    def least_to_touch(self) -> Array:
-        """kappa tau that a touching term has to exceed, (m,)."""
-        return np.where(np.isfinite(self.loss), _LEAST_TO_TOUCH * self.kappa * self.tau, 0.0)
-
-    def linear(self, information: Array) -> Array:
-        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
-        angles = self.rotation.shape[-1]
-        rest = information.copy()
-        rounding = 1e-11 * np.linalg.norm(information[:, :angles, :angles], axis=(1, 2))
-        rest[:, :angles, :angles] -= self.rotation * (1 + 1e-6) + scaled_identity(rounding, angles)
-        rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-6), information.shape[-1] - angles)
-        return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
-
-    def replace(self, other: _Split, at: Array, chosen: Array) -> _Split:
-        """This split with other's numbers for the factors `at`, where `chosen`."""
-
-        def merge(mine: Array, theirs: Array) -> Array:
-            merged = mine.copy()
-            merged[at[chosen]] = theirs[chosen]
-            return merged
-
-        return _Split(*(merge(getattr(self, n), getattr(other, n)) for n in self.__dataclass_fields__))
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    """Relative quantities at the estimate, theta_max [rad], and the information of the rotation alone."""
-
-    relative: Array
-    e: Array
-    omega: Array
-    v: Array
-    theta: Array
-    marginal: Array
-    slope_rotation: Array
-    slope_translation: Array
-    constant: Array
-
-    def bent_less(self, information: Array, share: Array) -> _Estimate:
-        """With the part (1 - share) of the cost by its tangent r^^T L r - 1/2 r^^T L r^: its slope and constant."""
-        rest, angles = 1 - share, self.omega.shape[1]
-        slope = rest[:, None] * transform(information, self.r)
-        size = rest * np.linalg.norm(transform(np.abs(information), np.abs(self.r)), axis=1)
-        rounding = rounding_error(16, size * (np.pi + np.linalg.norm(self.r, axis=1)))
-        constant = -np.sum(slope * self.r, axis=1) / 2 - rounding
-        return replace(
-            self, marginal=share * self.marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
-            constant=constant,
-        )  # fmt: skip
-
-    @property
-    def r(self) -> Array:
-        """(omega, v), (m, k)."""
-        return np.concatenate([self.omega, self.v], axis=1)
-
-    @property
-    def curvature(self) -> Array:
-        """k(theta_max), (m,)."""
-        return translation_curvature(self.theta)
-
-    def select(self, at: Array) -> _Estimate:
-        """The quantities of some of the factors."""
-        return _Estimate(*(getattr(self, n)[at] for n in self.__dataclass_fields__))
 
 
 def pose_form(
@@ -179,24 +74,25 @@ def pose_form(
         touching: forms may touch the cost in its gradient too, where that takes curvature.
     """
     max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
-    estimate = _estimate(information, relative, e, max_cost, space)
+    estimate = estimate_of(information, relative, e, max_cost, space)
     near = Nearness.below_cost(information, estimate.r, max_cost, share, space)
     if np.any(share != 1):
         estimate = estimate.bent_less(information, share)
         information = np.maximum(share, 0.0)[:, None, None] * information
-    split = _choose_split(information, estimate, max_cost, space)
-    found = near.touching(_worth_touching(split, max_cost) & (touching | (share < 1)), split.least_to_touch)
+    split = choose_split(information, estimate, max_cost, space)
+    may_touch = touching | (share < 1)
+    found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)
     for number, gap in enumerate(gaps):
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
         angle = np.where(found.touches, np.pi, angle)
         near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
         estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
-        split = _choose_split(information, estimate, max_cost, space)
-        found = near.touching(_worth_touching(split, max_cost) & (touching | (share < 1)), split.least_to_touch)
+        split = choose_split(information, estimate, max_cost, space)
+        found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
         split = _loosened(
-            split, information, estimate, found.missing & ~_is_plain(information, space), 1 - given_up, space
+            split, information, estimate, found.missing & ~is_plain(information, space), 1 - given_up, space
         )
     turned = exp_rotation(split.w0, space)
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
@@ -210,70 +106,12 @@ def pose_form(
     return found.replace(form, measured, offset, space)
 
 
-def _worth_touching(split: _Split, max_cost: Array) -> Array:
+def _worth_touching(split: Split, max_cost: Array) -> Array:
     """The factors whose terms lose something at the estimate."""
-    return ~(split.loss <= _NEGLIGIBLE_LOSS * max_cost / len(split.loss))
+    return ~(split.loss <= NEGLIGIBLE_LOSS * max_cost / len(split.loss))
 
 
-def _estimate(information: Array, relative: Array, e: Array, max_cost: Array, space: Space) -> _Estimate:
-    angles = information.shape[-1] - space.dimension
-    omega = log_rotation(relative, space)
-    cross = information[:, :angles, angles:]
-    inner = information[:, angles:, angles:]
-    smallest = smallest_eigenvalue(information[:, :angles, :angles])
-    condition = np.ones(len(information))
-    if cross.any():
-        moved = symmetric(cross @ np.linalg.pinv(inner, hermitian=True) @ cross.swapaxes(1, 2))
-        eigenvalues = np.linalg.eigvalsh(inner)
-        condition = np.abs(eigenvalues[:, -1]) / np.maximum(eigenvalues[:, 0], np.finfo(float).tiny)
-        uncertain = np.linalg.norm(moved, axis=(1, 2)) * np.maximum(1.0, np.minimum(condition, 1 / rounding_error(1)))
-        smallest = smallest_eigenvalue(information[:, :angles, :angles] - moved, uncertain)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
-    theta = np.where(condition > 1e12, np.pi, theta)
-    theta = np.where(np.isfinite(theta), theta, np.pi)
-    v = log_translation(omega, e, space)
-    return _Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, 0 * theta)
-
-
-def _choose_split(information: Array, estimate: _Estimate, max_cost: Array, space: Space, keep: float = 1.0) -> _Split:
-    """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
-    angles = information.shape[-1] - space.dimension
-    inner = information[:, angles:, angles:]
-    smallest = smallest_eigenvalue(inner)
-    plain = _is_plain(information, space)
-    least = keep * _LEAST_ROTATION * estimate.marginal
-    best = _split(information, smallest, np.where(plain, 0.0, MIXING_LADDER[0]), least, estimate, space, keep)
-    for beta in MIXING_LADDER[1:]:
-        rest = np.flatnonzero(~plain & (best.loss > _NEGLIGIBLE_LOSS * max_cost / len(plain)))
-        if not len(rest):
-            break
-        part = estimate.select(rest)
-        tried = _split(information[rest], smallest[rest], np.full(len(rest), beta), least[rest], part, space, keep)
-        better = tried.loss < 0.9 * best.loss[rest]
-        best = best.replace(tried, rest, better)
-    rest = np.flatnonzero(np.isinf(best.loss))
-    if len(rest):
-        share = _fair_share(information[rest], smallest[rest], space)
-        tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space, keep)
-        best = best.replace(tried, rest, np.isfinite(tried.loss))
-        fallback = _untangled_split(information[rest], smallest[rest], share, space)
-        best = best.replace(fallback, rest, np.isinf(tried.loss))
-    return best
-
-
-def _is_plain(information: Array, space: Space) -> Array:
-    """Whether the translation's information is a multiple of I and nothing is correlated with it, (m,)."""
-    angles = information.shape[-1] - space.dimension
-    inner = information[:, angles:, angles:]
-    smallest = smallest_eigenvalue(inner)
-    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
-    return (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
-
-
-def _loosened(
-    split: _Split, information: Array, estimate: _Estimate, where: Array, keep: float, space: Space
-) -> _Split:
+def _loosened(split: Split, information: Array, estimate: Estimate, where: Array, keep: float, space: Space) -> Split:
     """The split that keeps a share of the curvature `where` there is one: what the cost is above it grows all around.
 
     Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
@@ -281,174 +119,12 @@ def _loosened(
     at = np.flatnonzero(where & np.isfinite(split.loss))
     if not len(at):
         return split
-    loose = _choose_split(information[at], estimate.select(at), np.zeros(len(at)), space, keep)
+    loose = choose_split(information[at], estimate.select(at), np.zeros(len(at)), space, keep)
     return split.replace(loose, at, np.isfinite(loose.loss))
 
 
-def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
-    """The share beta that leaves translation and rotation half of what their marginal information holds, (m,).
-
-    Strong correlations leave kappa > 0 to no smaller share; to this one they always do, but for rounding.
-    """
-    angles = information.shape[-1] - space.dimension
-    cross = information[:, :angles, angles:]
-    moved = cross.swapaxes(1, 2) @ np.linalg.pinv(information[:, :angles, :angles], hermitian=True) @ cross
-    marginal = np.linalg.eigvalsh(information[:, angles:, angles:] - symmetric(moved))[:, 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = 1 - marginal / (2 * smallest)
-    return np.where(cross.any(axis=(1, 2)), np.clip(np.nan_to_num(share), 0.5, 1.0), 0.0)
-
-
-def _split(
-    information: Array,
-    smallest: Array,
-    beta: Array,
-    least: Array,
-    estimate: _Estimate,
-    space: Space,
-    keep: float = 1.0,
-) -> _Split:
-    """Steps 1 and 2 of section 2.5 for one share beta a factor; the loss is infinite where it does not apply.
-
-    It applies where kappa > `least`, among other conditions. Of the curvature it keeps a share; the rest of it goes by
-    its tangent too (for beta > 0).
-
-    The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
-    the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
-    """
-    part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
-    stiff = StiffAxis.split(part.rotation, estimate.omega).loosened(keep, estimate.omega)
-    kappa = smallest_eigenvalue(stiff.kept, _joint_scale(part, stiff))
-    held = smallest * (1 - beta)
-    tau = held * keep * (1 - np.where(beta > 0, 2 * _SPARE, 0.0))
-    applies = (kappa > least) & (tau > 0)
-    y = np.where((beta > 0)[:, None], transform(part.gain, estimate.omega) + estimate.v, 0.0)
-    a_translation = transform(part.x, y)
-    a_rotation = transform(part.gain.swapaxes(1, 2), a_translation) + stiff.slope + estimate.slope_rotation
-    linear = np.sum(y * a_translation, axis=1)
-    more = estimate.slope_translation
-    if keep < 1:
-        given_up = (held * (1 - keep))[:, None] * estimate.v
-        more = more + given_up
-        linear = linear + np.sum(given_up * estimate.v, axis=1)
-    a_translation = a_translation + more
-    w0 = -a_rotation / np.where(applies, kappa, 1.0)[:, None]
-    u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
-    bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
-    applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
-    constant = (-linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)) / 2 - part.charge(
-        y, np.where(applies, tau, 1.0), more
-    )
-    constant += stiff.constant + estimate.constant
-    loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
-    zero = ~applies[:, None]
-    return _Split(tau, stiff.kept, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
-
-
-def _joint_scale(part: _Complement, stiff: StiffAxis) -> Array | None:
-    """Size of the numbers that cancel in L' and in L' - N; None if none do."""
-    if stiff.kept is part.rotation:
-        return part.scale
-    size = np.linalg.norm(part.rotation, axis=(1, 2))
-    return size if part.scale is None else size + part.scale
-
-
-@dataclass(frozen=True)
-class _Complement:
-    """L_rr without the part that goes with X = L_tt - tau I, and the numbers of the tangent part.
-
-    Attributes:
-        rotation: L' = L_rr - G^T X G, (m, k, k).
-        x: X, (m, d, d).
-        gain: G, (m, d, k).
-        scale: size of the numbers that cancel in L', (m,), or None if none do.
-    """
-
-    rotation: Array
-    x: Array
-    gain: Array
-    scale: Array | None
-
-    @classmethod
-    def build(cls, information: Array, tau: Array, mixed: Array, space: Space) -> _Complement:
-        """The complement where `mixed` and tau > 0; elsewhere nothing is moved."""
-        angles = information.shape[-1] - space.dimension
-        rr, rt, tt = (
-            information[:, :angles, :angles],
-            information[:, :angles, angles:],
-            information[:, angles:, angles:],
-        )
-        x = tt - scaled_identity(tau, space.dimension)
-        gain = np.zeros_like(rt.swapaxes(1, 2))
-        at = np.flatnonzero(mixed & (tau > 0) & rt.any(axis=(1, 2)))
-        if not len(at):
-            return cls(rr, x, gain, None)
-        gain[at] = np.linalg.solve(x[at], rt[at].swapaxes(1, 2))
-        moved = symmetric(gain.swapaxes(1, 2) @ x @ gain)
-        reach = np.abs(gain).swapaxes(1, 2) @ np.abs(x) @ np.abs(gain)
-        # the cross terms left over, L_tr - X G, are held by the spare share of tau and by this much of L'
-        left = np.linalg.norm(rt.swapaxes(1, 2) - x @ gain, axis=(1, 2))
-        left += rounding_error(8, np.linalg.norm(np.abs(x) @ np.abs(gain), axis=(1, 2)))
-        held = left**2 / (_SPARE * np.where(tau > 0, tau, 1.0))
-        rotation = rr - moved - scaled_identity(held, angles)
-        return cls(rotation, x, gain, 2 * np.linalg.norm(reach, axis=(1, 2)))
-
-    def charge(self, y: Array, tau: Array, more: Array) -> Array:
-        """What rounding of the tangent's slope X y may cost, (m,): half from the spare share of tau, half as angle.
-
-        `more` slope, (m, d), is added to that of the translation.
-        """
-        size = np.linalg.norm(transform(np.abs(self.x), np.abs(y)) + np.abs(more), axis=1)
-        slope = rounding_error(16, size)
-        turning = rounding_error(16, np.linalg.norm(np.abs(self.gain), axis=(1, 2))) * size
-        return slope**2 / (2 * _SPARE * tau) + np.pi * turning + slope * np.linalg.norm(y, axis=1)
-
-
-def _loss(kappa: Array, tau: Array, w0: Array, u0: Array, estimate: _Estimate, space: Space) -> Array:
-    """What steps 3 and 4 lose at the estimate, up to parts that do not depend on the split (times 2)."""
-    angle = np.arccos(np.clip(cosine(adjoint(exp_rotation(w0, space)) @ estimate.relative, space), -1, 1))
-    rotation = kappa * (np.sum((estimate.omega - w0) ** 2, axis=1) - angle**2)
-    u = space.vectors(u0)
-    world, tangent = _translation_residuals(estimate, u)
-    kept = (
-        np.sum(np.abs(world) ** 2, axis=1)
-        + np.sum(np.abs(tangent) ** 2, axis=1) / 12
-        - estimate.curvature * np.sum(u0**2, axis=1) * (1 - cosine(estimate.relative, space))
-    )
-    return rotation + tau * (np.sum((estimate.v - u0) ** 2, axis=1) - kept)
-
-
-def _translation_residuals(estimate: _Estimate, u0: Array) -> tuple[Array, Array]:
-    """W and w of section 2.5, step 4, at the estimate."""
-    relative, e = estimate.relative, estimate.e
-    world = e - (u0 + transform(relative, u0)) / 2
-    tangent = e - transform(adjoint(relative), e) - transform(relative, u0) + transform(adjoint(relative), u0)
-    return world, tangent
-
-
-def _untangled_split(information: Array, smallest: Array, share: Array, space: Space) -> _Split:
-    """The fallback |v| >= |e| with a block-diagonal part of L below it; the loss is infinite."""
-    angles = information.shape[-1] - space.dimension
-    coupled = share > 0
-    kept = (1 - share) * smallest
-    part = _Complement.build(information, kept, coupled, space)
-    usable_tau = (kept > 0) | ~coupled
-    rotation = np.where(usable_tau[:, None, None], part.rotation, 0.0)
-    tau = np.maximum(kept * np.where(coupled, 1 - 2 * _SPARE, 1.0), 0.0)
-    smallest_rotation = smallest_eigenvalue(rotation, part.scale)
-    usable: Array = smallest_rotation > 0
-    rotation = np.where(usable[:, None, None], rotation, 0.0)
-    kappa = np.where(usable, smallest_rotation, 0.0)
-    tau = np.where(usable | ~coupled, tau, 0.0)
-    zeros = np.zeros(len(tau))
-    return _Split(
-        tau, rotation, kappa, np.zeros((len(tau), angles)), np.zeros((len(tau), space.dimension)), zeros,
-        np.full(len(tau), np.inf),
-    )  # fmt: skip
-
-
 def _translation_part(
-    split: _Split, estimate: _Estimate, measured: Array, offset: Array, space: Space
+    split: Split, estimate: Estimate, measured: Array, offset: Array, space: Space
 ) -> tuple[Array, Array]:
     """tau (|W|^2 + (2 w^^T w - |w^|^2) / 12 - k |u0|^2 u) as a matrix on (R_i, R_j, p) and a constant.
 
@@ -461,7 +137,7 @@ def _translation_part(
     turned_u0 = transform(measured, u0)
     residual = np.concatenate([-(offset + turned_u0 / 2), -u0 / 2, np.ones((count, 1))], axis=1)
     matrix = split.tau[:, None, None] * residual.conj()[:, :, None] * residual[:, None, :]
-    _, w = _translation_residuals(estimate, u0)
+    _, w = translation_residuals(estimate, u0)
     tangent = np.isfinite(split.loss)
     w = np.where(tangent[:, None], w, 0.0)
     share = split.tau / 6

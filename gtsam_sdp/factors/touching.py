@@ -173,6 +173,17 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
     none = Curvature(np.zeros(count), np.zeros((count, 3, 3)), np.zeros(count))
     curvature, excess = none, np.zeros((count, size, size))
     score, applies = np.asarray(least, dtype=float).copy(), np.zeros(count, dtype=bool)
+
+    def prove(at: Array, part: Curvature) -> Array:
+        """The factors for which a term with this curvature is proven, which they get."""
+        nonlocal curvature
+        contact = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
+        found = _excess(bent[at], part, contact, vector[at], region.select(at), places)
+        good = smallest_eigenvalue(found) > 0
+        curvature = _merge(curvature, part, at[good], good)
+        excess[at[good]], applies[at[good]] = found[good], True
+        return at[good]
+
     for part_of in _TRANSLATION:
         whole = _largest_curvature(bent, part_of, angles)
         possible = usable & (whole.kappa > 0) & (whole.tau > 0)
@@ -182,24 +193,13 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
             at = np.flatnonzero(possible & (value > score))
             if not len(at):
                 break
-            part = kept.select(at)
-            contact = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
-            found = _excess(bent[at], part, contact, vector[at], region.select(at), places)
-            good = smallest_eigenvalue(found) > 0
-            chosen = at[good]
-            curvature = _merge(curvature, part, chosen, good)
-            excess[chosen], score[chosen], applies[chosen] = found[good], value[chosen], True
+            chosen = prove(at, kept.select(at))
+            score[chosen] = value[chosen]
     whole = _curvature_above(information, angles)
     for given_up in _BENT_DOWN:
         at = np.flatnonzero(usable & ~applies & (share < 1))
-        if not len(at):
-            break
-        part = whole.scaled(share - given_up).select(at)
-        contact = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
-        found = _excess(bent[at], part, contact, vector[at], region.select(at), places)
-        good = smallest_eigenvalue(found) > 0
-        curvature = _merge(curvature, part, at[good], good)
-        excess[at[good]], applies[at[good]] = found[good], True
+        if len(at):
+            prove(at, whole.scaled(share - given_up).select(at))
     contact = Contact.at(in_space, curvature, vector[:, :3], vector[:, 3:])
     reach = np.linalg.norm(region.root, axis=2)
     charge = contact.value_error + np.sum(contact.slope_error[:, places] * reach, axis=1)
