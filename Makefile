@@ -33,10 +33,12 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# a second kernel of OpenBLAS for what depends on rounding (without effect on other processors)
+# a process for each core, and then a second kernel of OpenBLAS for what depends on rounding (without effect on other
+# processors)
+check: export OPENBLAS_NUM_THREADS := 1
 check: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
-	OPENBLAS_CORETYPE=Prescott $(BIN)/python -m pytest tests/relaxation tests/regressions tests/proof \
+	$(BIN)/python -m pytest -n auto --dist worksteal
+	OPENBLAS_CORETYPE=Prescott $(BIN)/python -m pytest -n auto --dist worksteal tests/relaxation tests/regressions tests/proof \
 		tests/certification
 
 test: lint types check

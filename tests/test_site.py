@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parent.parent
 
 
 def test_site_builds_strictly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]  # --quiet would hide warnings from --strict
     command += ["--config-file", str(_ROOT / "docs" / "site" / "mkdocs.yml"), "--site-dir", str(tmp_path / "site")]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)

@@ -244,7 +244,7 @@ def test_a_term_of_a_direction(seed: int) -> None:
         result = problems.optimize(graph, values)
         certificate = certify(graph, result)
         assert certificate
-        for lift in ("gram", "vector"):
+        for lift in ("gram", "vector") if seed == 1 else ("gram",):  # the vector lift takes ten seconds
             bound = relax(graph, result, lift=lift).solve().bound.value
             assert (1 - 1e-3) * certificate.cost <= bound <= certificate.cost * (1 + 1e-9)
 
