@@ -14,6 +14,7 @@ from .errors import (
     InvalidTermError,
     LicenseError,
     MatplotlibNotInstalledError,
+    PandasNotInstalledError,
     ProblemTooLargeError,
     SolveFailedError,
     SuspiciousInputWarning,
@@ -22,6 +23,7 @@ from .errors import (
 )
 from .factors.registry import register_term, unregister_term
 from .files.datasets import load_g2o, load_pyfg
+from .files.writing import write_g2o
 from .lift.check import check_term
 from .lift.qcqp import Constraint, Qcqp
 from .losses.truncated import truncated_least_squares
@@ -57,6 +59,7 @@ __all__ = [
     "LicenseError",
     "MatplotlibNotInstalledError",
     "MosekBackend",
+    "PandasNotInstalledError",
     "ProblemTooLargeError",
     "Qcqp",
     "Relaxation",
@@ -80,5 +83,6 @@ __all__ = [
     "solve",
     "truncated_least_squares",
     "unregister_term",
+    "write_g2o",
 ]
 __version__: str

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gtsam_sdp.compared import Compared
+
 
 @dataclass(frozen=True)
 class Renderers:
@@ -31,7 +33,7 @@ def _renderers_of(result: Any) -> Renderers:
     return _RENDERERS[type(result)]
 
 
-class Shown:
+class Shown(Compared):
     """A result that its type's renderers show."""
 
     def __str__(self) -> str:
