@@ -242,7 +242,7 @@ def test_titles_conclude_at_a_wrong_minimum_too(ax: Any) -> None:
     certificate = certify(graph, wrong, method="multipliers")
     plot.plot_trajectory(graph, wrong, certificate, by="gap", ax=ax)
     assert ax.get_title().startswith(f"{certificate.status.name}: a better solution may exist")
-    assert ax.get_title().endswith("else a wrong minimum, or a bound that is not tight")
+    assert ax.get_title().endswith("the rest: a wrong minimum, or a bound that is not tight")
     plot.plot_comparison(graph, wrong, right, names=("wrong", "right"), ax=ax)
     assert re.match(r"right costs [\d.]+% less than wrong: ", ax.get_title())
     plot.plot_comparison(graph, right, right, ax=ax)

@@ -254,7 +254,7 @@ def _summary(certificate: Certificate, share: Array, by: Share) -> str:
         part = min(float(share.sum()), 1.0)
         where = f"{100 * part:.0f}% of it in the factors' terms" if certificate.gap > 0 else "no gap"
         if part < 0.5 and not certificate and certificate.gap > 0:
-            where += ": else a wrong minimum, or a bound that is not tight"
+            where += "\nthe rest: a wrong minimum, or a bound that is not tight"
     else:
         most = np.searchsorted(np.cumsum(np.sort(share)[::-1]), 0.5 * share.sum()) + 1
         half = f": {most} of {len(certificate.terms)} factors make up half of it" if share.any() else ""
