@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
-from gtsam_sdp.factors.rotation_form import (
-    StiffAxis,
-)
+from gtsam_sdp.factors.rotation_form import StiffAxis
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import rounding_error
@@ -213,7 +211,7 @@ def _split(
     its tangent too (for beta > 0).
 
     The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
-    the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
+    the rounding of G, and the little that L differs from it is given up by `_Complement.charge`.
     """
     part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
     stiff = StiffAxis.split(part.rotation, estimate.omega).loosened(keep, estimate.omega)
