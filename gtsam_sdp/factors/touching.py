@@ -78,7 +78,7 @@ class Region:
         region = cls(root * (radius + own)[:, None, None], np.minimum(radius * theta, np.pi), radius * length)
         return region, usable
 
-    def within(self, excess: Array, gap: float, r: Array, angles: int) -> Region:
+    def within(self, excess: Array, gap: float, r: Array, angles: int, most: float) -> Region:
         """A region around the part where the excess of cost over term, 1/2 z^T A z at least, is no more than a gap.
 
         Args:
@@ -86,6 +86,7 @@ class Region:
             gap: the gap.
             r: r^, (m, k).
             angles: numbers of omega.
+            most: weight of the excess against the region, at most.
         """
         identity = np.eye(excess.shape[-1])
         trace = np.maximum(np.trace(excess, axis1=1, axis2=2), 0.0)
@@ -93,7 +94,7 @@ class Region:
         allowed = 2 * max(gap, 0.0) * (1 + 1e-6) + lifted
         # A and what is allowed scaled down to numbers that leave the rest of the metric its digits
         share = 1 / np.maximum(allowed, np.maximum(trace, lifted) / _LARGEST_METRIC + np.finfo(float).tiny)
-        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles)
+        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles, most)
 
     def turning_less(self, theta: Array, r: Array, angles: int) -> Region:
         """A region around the part with angles of at most theta [rad], (m,)."""
@@ -102,10 +103,10 @@ class Region:
         limited = replace(self, theta=np.minimum(self.theta, theta))
         return limited._shrunk(turning.swapaxes(1, 2) @ turning, r, angles)
 
-    def _shrunk(self, metric: Array, r: Array, angles: int) -> Region:
+    def _shrunk(self, metric: Array, r: Array, angles: int, most: float = 1.0) -> Region:
         """The smallest of some ellipsoids around the part of the region where z^T metric z <= 1."""
         eigenvalues, axes = np.linalg.eigh(symmetric(metric))
-        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in _IN_BOTH])
+        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in _IN_BOTH if share <= most])
         smallest = np.argmax(np.sum(np.log(mixed), axis=2), axis=0)
         chosen = np.take_along_axis(mixed, smallest[None, :, None], axis=0)[0]
         rounding = np.where(smallest > 0, 1 + 1e-3, 1.0)
@@ -404,7 +405,7 @@ class Nearness:
         missing[at[terms.applies]] = False
         return Found(at, terms, missing)
 
-    def within(self, found: Found, gap: float, theta: Array, linear: Array) -> Nearness:
+    def within(self, found: Found, gap: float, theta: Array, linear: Array, most: float = 1.0) -> Nearness:
         """Nearer, as no cost is further above its term than the gap.
 
         Args:
@@ -412,11 +413,33 @@ class Nearness:
             gap: the gap.
             theta: the largest angle [rad], (m,).
             linear: of the other terms, a matrix B with cost less term at least 1/2 d^T B d at r^ + d, (m, k, k).
+            most: weight of that against the region, at most.
         """
         root = self.region.root
         excess = symmetric(root.swapaxes(1, 2) @ linear @ root)
         good = np.flatnonzero(found.terms.applies)
         touched = found.at[good]
         excess[touched] = found.terms.excess[good]
-        region = self.region.within(excess, gap, self.r, self.angles).turning_less(theta, self.r, self.angles)
-        return replace(self, region=region)
+        region = self.region.within(excess, gap, self.r, self.angles, most)
+        return replace(self, region=region.turning_less(theta, self.r, self.angles))
+
+    def until_it_touches(
+        self, found: Found, gap: float, theta: Array, linear: Array, wanted: Array, least: Array
+    ) -> Nearness:
+        """`within`, where a term is `wanted` and none touches on the smallest region with one that is less long.
+
+        The smallest ellipsoid around what two have in common is longer than both where neither is short.
+        """
+        result, left = self.within(found, gap, theta, linear), wanted
+        for most in _IN_BOTH[::-1]:
+            other = self.within(found, gap, theta, linear, most)
+            touches = other.touching(left, least).touches
+            if touches.any():
+                merged = {name: getattr(result.region, name).copy() for name in Region.__dataclass_fields__}
+                for name, mine in merged.items():
+                    mine[touches] = getattr(other.region, name)[touches]
+                result = replace(result, region=Region(**merged))
+            left = left & ~touches
+            if not left.any():
+                break
+        return result
