@@ -120,8 +120,9 @@ def gather(question: Question, method: Method) -> Evidence:
     if is_open and _is_far(question, first, evidence):
         # the values may be far from an optimum, and not only the terms' gradients: then curvature counts for more
         bent = replace(question, problem=Problem.build(question.reading, touching=False))
-        other = _by_all_ways(bent, by_multipliers(bent), method)
-        evidence = max(evidence, other, key=lambda found: found.bound.value)
+        if _largest_change(bent.problem.terms, question.problem.terms) > 0:
+            other = _by_all_ways(bent, by_multipliers(bent), method)
+            evidence = max(evidence, other, key=lambda found: found.bound.value)
     return evidence
 
 

@@ -15,7 +15,7 @@ _LARGEST_CONDITION = 1e9
 _LARGEST_METRIC = 1e9
 """Largest trace of a metric of a region against that of the region before, whose digits it must not take."""
 
-_IN_BOTH = (0.0, 0.3, 0.6, 0.9)
+WEIGHTS = (0.0, 0.3, 0.6, 0.9)
 """Weights of a second ellipsoid against that of the region, in an ellipsoid around what both have in common."""
 
 
@@ -58,7 +58,7 @@ class Region:
         region = cls(root * (radius + own)[:, None, None], np.minimum(radius * theta, np.pi), radius * length)
         return region, usable
 
-    def within(self, excess: Array, gap: float, r: Array, angles: int) -> Region:
+    def within(self, excess: Array, gap: float, r: Array, angles: int, most: float) -> Region:
         """A region around the part where the excess of cost over term, 1/2 z^T A z at least, is no more than a gap.
 
         Args:
@@ -66,6 +66,7 @@ class Region:
             gap: the gap.
             r: r^, (m, k).
             angles: numbers of omega.
+            most: weight of the excess against the region, at most.
         """
         identity = np.eye(excess.shape[-1])
         trace = np.maximum(np.trace(excess, axis1=1, axis2=2), 0.0)
@@ -73,7 +74,7 @@ class Region:
         allowed = 2 * max(gap, 0.0) * (1 + 1e-6) + lifted
         # A and what is allowed scaled down to numbers that leave the rest of the metric its digits
         share = 1 / np.maximum(allowed, np.maximum(trace, lifted) / _LARGEST_METRIC + np.finfo(float).tiny)
-        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles)
+        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles, most)
 
     def turning_less(self, theta: Array, r: Array, angles: int) -> Region:
         """A region around the part with angles of at most theta [rad], (m,)."""
@@ -82,10 +83,10 @@ class Region:
         limited = replace(self, theta=np.minimum(self.theta, theta))
         return limited._shrunk(turning.swapaxes(1, 2) @ turning, r, angles)
 
-    def _shrunk(self, metric: Array, r: Array, angles: int) -> Region:
+    def _shrunk(self, metric: Array, r: Array, angles: int, most: float = 1.0) -> Region:
         """The smallest of some ellipsoids around the part of the region where z^T metric z <= 1."""
         eigenvalues, axes = np.linalg.eigh(symmetric(metric))
-        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in _IN_BOTH])
+        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in WEIGHTS if share <= most])
         smallest = np.argmax(np.sum(np.log(mixed), axis=2), axis=0)
         chosen = np.take_along_axis(mixed, smallest[None, :, None], axis=0)[0]
         rounding = np.where(smallest > 0, 1 + 1e-3, 1.0)

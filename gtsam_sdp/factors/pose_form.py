@@ -86,10 +86,14 @@ def pose_form(
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
         angle = np.where(found.touches, np.pi, angle)
-        near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
-        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
+        theta, linear = np.minimum(angle, estimate.theta), split.linear(information)
+        linear[np.isinf(split.loss) & (share != 1)] = 0.0  # these forms are no bounds
+        nearer = near.within(found, gap, theta, linear)
+        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, nearer.theta), angle))
         split = choose_split(information, estimate, max_cost, space)
-        found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)
+        wanted = may_touch & _worth_touching(split, max_cost)
+        near = near.until_it_touches(found, gap, theta, linear, wanted, split.least_to_touch)
+        found = near.touching(wanted, split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
         split = _loosened(
             split, information, estimate, found.missing & ~is_plain(information, space), 1 - given_up, space
@@ -116,11 +120,11 @@ def _loosened(split: Split, information: Array, estimate: Estimate, where: Array
 
     Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
     """
-    at = np.flatnonzero(where & np.isfinite(split.loss))
+    at = np.flatnonzero(where)
     if not len(at):
         return split
     loose = choose_split(information[at], estimate.select(at), np.zeros(len(at)), space, keep)
-    return split.replace(loose, at, np.isfinite(loose.loss))
+    return split.replace(loose, at, np.isfinite(loose.loss) | np.isinf(split.loss[at]))
 
 
 def _translation_part(

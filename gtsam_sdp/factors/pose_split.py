@@ -65,13 +65,17 @@ class Split:
         return np.where(np.isfinite(self.loss), _LEAST_TO_TOUCH * self.kappa * self.tau, 0.0)
 
     def linear(self, information: Array) -> Array:
-        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
+        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k).
+
+        Where the loss is infinite M is left out instead: cost less term is at least 1/2 r^T M r. If that is within a
+        gap at r^ and at r, so is 1/2 d^T M d / 4 of their difference.
+        """
         angles = self.rotation.shape[-1]
         rest = information.copy()
         rounding = 1e-11 * np.linalg.norm(information[:, :angles, :angles], axis=(1, 2))
         rest[:, :angles, :angles] -= self.rotation * (1 + 1e-6) + scaled_identity(rounding, angles)
         rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-6), information.shape[-1] - angles)
-        return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
+        return np.where(np.isfinite(self.loss)[:, None, None], rest, rest / 4)
 
     def replace(self, other: Split, at: Array, chosen: Array) -> Split:
         """This split with other's numbers for the factors `at`, where `chosen`."""
@@ -168,7 +172,7 @@ def choose_split(information: Array, estimate: Estimate, max_cost: Array, space:
         share = _fair_share(information[rest], smallest[rest], space)
         tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space, keep)
         best = best.replace(tried, rest, np.isfinite(tried.loss))
-        fallback = _untangled_split(information[rest], smallest[rest], share, space)
+        fallback = _untangled_split(keep * information[rest], keep * smallest[rest], share, space)
         best = best.replace(fallback, rest, np.isinf(tried.loss))
     return best
 

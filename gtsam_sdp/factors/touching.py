@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gtsam_sdp.factors.ellipsoid import Region
+from gtsam_sdp.factors.ellipsoid import WEIGHTS, Region
 from gtsam_sdp.factors.rotation_form import LocalForm
 from gtsam_sdp.factors.touching_form import LARGEST_ESTIMATE, Contact, Curvature, touching_matrix
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
@@ -310,7 +310,7 @@ class Nearness:
         missing[at[terms.applies]] = False
         return Found(at, terms, missing)
 
-    def within(self, found: Found, gap: float, theta: Array, linear: Array) -> Nearness:
+    def within(self, found: Found, gap: float, theta: Array, linear: Array, most: float = 1.0) -> Nearness:
         """Nearer, as no cost is further above its term than the gap.
 
         Args:
@@ -318,11 +318,33 @@ class Nearness:
             gap: the gap.
             theta: the largest angle [rad], (m,).
             linear: of the other terms, a matrix B with cost less term at least 1/2 d^T B d at r^ + d, (m, k, k).
+            most: weight of that against the region, at most.
         """
         root = self.region.root
         excess = symmetric(root.swapaxes(1, 2) @ linear @ root)
         good = np.flatnonzero(found.terms.applies)
         touched = found.at[good]
         excess[touched] = found.terms.excess[good]
-        region = self.region.within(excess, gap, self.r, self.angles).turning_less(theta, self.r, self.angles)
-        return replace(self, region=region)
+        region = self.region.within(excess, gap, self.r, self.angles, most)
+        return replace(self, region=region.turning_less(theta, self.r, self.angles))
+
+    def until_it_touches(
+        self, found: Found, gap: float, theta: Array, linear: Array, wanted: Array, least: Array
+    ) -> Nearness:
+        """`within`, where a term is `wanted` and none touches on the smallest region with one that is less long.
+
+        The smallest ellipsoid around what two have in common is longer than both where neither is short.
+        """
+        result, left = self.within(found, gap, theta, linear), wanted
+        for most in WEIGHTS[::-1]:
+            other = self.within(found, gap, theta, linear, most)
+            touches = other.touching(left, least).touches
+            if touches.any():
+                merged = {name: getattr(result.region, name).copy() for name in Region.__dataclass_fields__}
+                for name, mine in merged.items():
+                    mine[touches] = getattr(other.region, name)[touches]
+                result = replace(result, region=Region(**merged))
+            left = left & ~touches
+            if not left.any():
+                break
+        return result
