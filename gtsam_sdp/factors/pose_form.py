@@ -54,6 +54,7 @@ def pose_form(
     space: Space,
     gaps: Sequence[float] = (),
     share: Array | float = 1.0,
+    kept: Array | None = None,
     *,
     touching: bool = True,
 ) -> LocalForm:
@@ -71,14 +72,19 @@ def pose_form(
             second one made with that, ...: what limits the angle further.
         share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1. Where it is
             not positive the form has to touch; it is no bound if its exactness says that it does not.
+        kept: the part of L, and not above it, that keeps its curvature, (m, k, k), in place of a share of L.
         touching: forms may touch the cost in its gradient too, where that takes curvature.
     """
     max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
     estimate = estimate_of(information, relative, e, max_cost, space)
-    near = Nearness.below_cost(information, estimate.r, max_cost, share, space)
-    if np.any(share != 1):
-        estimate = estimate.bent_less(information, share)
-        information = np.maximum(share, 0.0)[:, None, None] * information
+    if kept is None and np.any(share != 1):
+        estimate = estimate.bent_less(information, share[:, None, None] * information, share * estimate.marginal)
+    elif kept is not None:
+        marginal = estimate_of(kept, relative, e, max_cost, space).marginal
+        estimate = estimate.bent_less(information, kept, marginal)
+    bent = share[:, None, None] * information if kept is None else kept
+    near = Nearness.below_cost(information, bent, estimate.r, max_cost, share, space)
+    information = np.where((share > 0)[:, None, None], bent, 0.0)
     split = choose_split(information, estimate, max_cost, space)
     may_touch = touching | (share < 1)
     found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)

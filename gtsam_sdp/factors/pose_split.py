@@ -102,15 +102,18 @@ class Estimate:
     slope_translation: Array
     constant: Array
 
-    def bent_less(self, information: Array, share: Array) -> Estimate:
-        """With the part (1 - share) of the cost by its tangent r^^T L r - 1/2 r^^T L r^: its slope and constant."""
-        rest, angles = 1 - share, self.omega.shape[1]
-        slope = rest[:, None] * transform(information, self.r)
-        size = rest * np.linalg.norm(transform(np.abs(information), np.abs(self.r)), axis=1)
+    def bent_less(self, information: Array, bent: Array, marginal: Array) -> Estimate:
+        """With a part K of L as curvature, and the tangent r^^T (L - K) r - 1/2 r^^T (L - K) r^: slope and constant.
+
+        `marginal` is the information of the rotation alone in K, (m,).
+        """
+        angles = self.omega.shape[1]
+        slope = transform(information - bent, self.r)
+        size = np.linalg.norm(transform(np.abs(information) + np.abs(bent), np.abs(self.r)), axis=1)
         rounding = rounding_error(16, size * (np.pi + np.linalg.norm(self.r, axis=1)))
         constant = -np.sum(slope * self.r, axis=1) / 2 - rounding
         return replace(
-            self, marginal=share * self.marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
+            self, marginal=marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
             constant=constant,
         )  # fmt: skip
 

@@ -55,19 +55,21 @@ class Touching:
         return Touching(self.applies[at], curvature, contact, self.excess[at], self.charge[at])
 
 
-def touching(information: Array, share: Array, r: Array, region: Region, angles: int, least: Array) -> Touching:
+def touching(
+    information: Array, bent: Array, share: Array, r: Array, region: Region, angles: int, least: Array
+) -> Touching:
     """For each factor the term that keeps most of the curvature among those that are proven on the region.
 
     Args:
         information: L, rotation first, (m, k, k).
-        share: of the cost that is not its tangent at r^, (m,).
+        bent: the part of L whose cost is not its tangent at r^, (m, k, k).
+        share: of L that it is, (m,); 1 where it is another part.
         r: r^ = (omega^, v^), (m, k).
         region: where the terms have to hold.
         angles: numbers of omega.
         least: kappa tau that a term has to exceed, (m,).
     """
     count, size = r.shape
-    bent = share[:, None, None] * information
     places = np.arange(6) if angles == 3 else np.array([2, 3, 4])
     in_space = np.zeros((count, 6, 6))
     in_space[:, places[:, None], places] = information
@@ -236,7 +238,32 @@ def _fifth_order(contact: Contact, r: Array, root: Array, theta: Array, length: 
     most = np.minimum(np.abs(np.sum(contact.b * r[:, :3], axis=1)) + along, np.linalg.norm(contact.b, axis=1) * theta)
     by_b = 2 * along * turning * theta**3 / 30 + most * turning**2 * theta**2 / 10
     by_c = turning**2 * length / 10 + theta * turning * moving / 15
-    return by_b + np.linalg.norm(contact.c, axis=1) * theta**2 * by_c
+    by_c = np.linalg.norm(contact.c, axis=1) * theta**2 * by_c
+    return by_b + np.minimum(by_c, _along_axes(contact.c, r, root, theta))
+
+
+def _along_axes(c: Array, r: Array, root: Array, theta: Array) -> Array:
+    """The part of c where the region is thin along some axes: of (omega x c) . (omega x v) by its three products."""
+    omega, v, turn, move = r[:, :3], r[:, 3:], root[:, :3], root[:, 3:]
+    turning = np.linalg.norm(turn, axis=(1, 2), ord=2)
+
+    def reach(value: Array, slope: Array) -> tuple[Array, Array]:
+        """Largest size of a linear function in the ellipsoid, and its slope by z."""
+        steep = np.linalg.norm(slope, axis=1)
+        return np.abs(value) + steep, steep
+
+    c_v, c_v_slope = reach(np.sum(c * v, axis=1), np.einsum("kia,ki->ka", move, c))
+    c_omega, c_omega_slope = reach(np.sum(c * omega, axis=1), np.einsum("kia,ki->ka", turn, c))
+    bend = np.einsum("kia,kib->kab", turn, move)
+    bend = np.linalg.norm(bend + bend.swapaxes(1, 2), axis=(1, 2), ord=2)
+    both, both_slope = reach(
+        np.sum(omega * v, axis=1), np.einsum("kia,ki->ka", turn, v) + np.einsum("kia,ki->ka", move, omega)
+    )
+    both, both_slope = both + bend / 2, both_slope + bend
+    value = theta**2 * c_v + c_omega * both
+    slope = 2 * theta * turning * c_v + theta**2 * c_v_slope + c_omega_slope * both + c_omega * both_slope
+    second = 2 * turning**2 * c_v + 4 * theta * turning * c_v_slope + 2 * c_omega_slope * both_slope + c_omega * bend
+    return (turning**2 * value + 2 * theta * turning * slope + theta**2 * second / 2) / 60 * (1 + 1e-6)
 
 
 @dataclass(frozen=True)
@@ -274,7 +301,8 @@ class Nearness:
 
     Attributes:
         information: L, rotation first, (m, k, k).
-        share: of the cost that is not its tangent at r^, (m,).
+        bent: the part of L whose cost is not its tangent at r^, (m, k, k).
+        share: of L that it is, (m,); 1 where it is another part.
         r: r^, (m, k).
         region: where (omega, v) of every better solution is.
         usable: whether that is known, (m,).
@@ -282,6 +310,7 @@ class Nearness:
     """
 
     information: Array
+    bent: Array
     share: Array
     r: Array
     region: Region
@@ -289,10 +318,12 @@ class Nearness:
     angles: int
 
     @classmethod
-    def below_cost(cls, information: Array, r: Array, max_cost: Array, share: Array, space: Space) -> Nearness:
+    def below_cost(
+        cls, information: Array, bent: Array, r: Array, max_cost: Array, share: Array, space: Space
+    ) -> Nearness:
         """Where each factor costs no more than its `max_cost`, (m,)."""
         angles = information.shape[-1] - space.dimension
-        return cls(information, share, r, *Region.below_cost(information, r, max_cost, angles), angles)
+        return cls(information, bent, share, r, *Region.below_cost(information, r, max_cost, angles), angles)
 
     @property
     def theta(self) -> Array:
@@ -304,8 +335,9 @@ class Nearness:
         least = np.zeros(len(wanted)) if least is None else least
         at = np.flatnonzero(wanted & self.usable)
         terms = touching(
-            self.information[at], self.share[at], self.r[at], self.region.select(at), self.angles, least[at]
-        )
+            self.information[at], self.bent[at], self.share[at], self.r[at], self.region.select(at), self.angles,
+            least[at],
+        )  # fmt: skip
         missing = wanted.copy()
         missing[at[terms.applies]] = False
         return Found(at, terms, missing)
