@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 
 from gtsam_sdp import Certificate, UnsupportedFactorError, UnsupportedNoiseError, certify
 from gtsam_sdp.certification.robust import default_intervals
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import read
-from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.region import RobustRegion
 from tests import problems
 
