@@ -1,11 +1,16 @@
-"""The Python blocks of the documents run as they stand and print what the documents show."""
+"""The Python blocks and commands of the documents run as they stand and print what the documents show."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,6 +93,47 @@ def test_blocks_print_what_the_document_shows(
 )
 def test_comparison_ignores_only_what_depends_on_the_machine(shown: str, printed: str, same: bool) -> None:
     assert _same(shown, printed) is same
+
+
+_COMMANDS = [line.strip() for line in re.findall(r"^    .*", (_ROOT / "README.md").read_text(), re.MULTILINE)]
+"""Lines of README that are for a shell."""
+
+
+@pytest.mark.parametrize("line", [line for line in _COMMANDS if re.search(r"(^|\| )gtsam-sdp ", line)])
+def test_commands_end_as_the_readme_says(line: str, tmp_path: Path) -> None:
+    """In a clone, in the environment that `make demo` makes: with status 0 unless the line says another one."""
+    shutil.copytree(_ROOT / "data", tmp_path / "data")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    pythonpath = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": pythonpath}
+    run = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300, check=False,
+    )  # fmt: skip
+    said = re.search(r"exit status (\d)$", line)
+    assert run.returncode == (int(said.group(1)) if said else 0), run.stderr
+    if word := re.search("CERTIFIED|BOUNDED|INCONCLUSIVE", line):
+        assert word.group() in run.stdout
+
+
+def test_targets_of_make_exist() -> None:
+    named = {target for line in _COMMANDS for target in re.findall(r"\bmake (\w+)", line)}
+    named |= set(re.findall(r"`make (\w+)", (_ROOT / "README.md").read_text()))
+    assert "demo" in named
+    assert named <= set(re.findall(r"^(\w+):", (_ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_what_a_wheel_says_of_itself_has_no_dead_link() -> None:
+    """README as it is put into wheels: without pictures and links to files, which only the repository has."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    text = (_ROOT / "README.md").read_text()
+    assert "](docs/" in text
+    for change in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert links == [link for link in links if link.startswith("https://")]
+    assert "register a term (`docs/own-factors.md`)" in text
+    assert ".png" not in text
 
 
 def test_section_numbers_of_docstrings_exist() -> None:
