@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import gtsam
 
 from gtsam_sdp.progress import Clock, showing_progress
+from gtsam_sdp.renamed import renamed
 
 if TYPE_CHECKING:
     from gtsam_sdp.backends.choose import BackendChoice
@@ -36,7 +37,7 @@ def certify(
         graph: the graph that was optimised; it is not changed.
         values: the solution, usually the result of an optimizer; it is not changed.
         tolerance: largest relative gap that counts as CERTIFIED.
-        method: "multipliers" needs no SDP solver; "chordal" takes multipliers from the semidefinite relaxation on the
+        method: "multipliers" needs no SDP solver; "sdp" takes multipliers from the semidefinite relaxation on the
             cliques of the Bayes tree, which takes longer and can prove more; "auto": multipliers, and the relaxation
             where these do not certify the values and it is predicted to take less than five seconds.
         on_unsupported: "raise" an error that lists all factors that no term is known for, or "drop" them: they count
@@ -52,7 +53,7 @@ def certify(
         InvalidGraphError: the graph or the values cannot be used.
         InvalidTermError: a term registered by the user is above the cost of its factor, or an error that looked linear
             is not.
-        GtsamSdpError: with method="chordal" as `Relaxation.solve`.
+        GtsamSdpError: with method="sdp" as `Relaxation.solve`.
         ValueError: an argument that is none of those listed.
     """
     # on the first call, before the clock runs: importing the package is quick
@@ -62,15 +63,16 @@ def certify(
     from gtsam_sdp.reading.checks import check_tolerance
     from gtsam_sdp.reading.graph import read
 
-    if method not in ("auto", "multipliers", "chordal"):
-        raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')
+    method = renamed(method)
+    if method not in ("auto", "multipliers", "sdp"):
+        raise ValueError(f'method must be "auto", "multipliers" or "sdp", not {method!r}.')
     check_tolerance(tolerance)
     with showing_progress(verbose):
         clock = Clock()
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
         # multipliers tell themselves how far the values are from an optimum
-        touching = method != "chordal" or is_near_optimum(graph, values, reading.cost)
+        touching = method != "sdp" or is_near_optimum(graph, values, reading.cost)
         problem = lifted(reading, tolerance, touching=touching)
         return certify_problem(
             graph, values, problem, clock, tolerance=tolerance, method=method, backend=backend, region=region

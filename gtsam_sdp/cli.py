@@ -29,6 +29,7 @@ from gtsam_sdp.files.output import check_writable, output_format, write_result
 from gtsam_sdp.plain import finite_or_none
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.remedies import Advice, Remedy
+from gtsam_sdp.renamed import renamed
 from gtsam_sdp.results.certificate import Certificate
 from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.solution import Solution
@@ -154,7 +155,8 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     _add_result_options(parser)
     parser.add_argument(
         "--method",
-        choices=("auto", "local", "staircase", "chordal"),
+        type=renamed,
+        choices=("auto", "local", "staircase", "sdp"),
         default="auto",
         help="how far to search (default: auto, as far as it is needed)",
     )
@@ -300,7 +302,7 @@ def _words(arguments: argparse.Namespace) -> Mapping[Remedy, str]:
     """What remedies are called on the command line, where that differs from Python."""
     return {
         Remedy.REFINE: _solve(arguments),
-        Remedy.RELAX: "--method chordal",
+        Remedy.RELAX: "--method sdp",
         Remedy.STAIRCASE: "--method staircase",
         Remedy.VECTOR_LIFT: "--lift vector",
         Remedy.DROP: "--drop-unsupported",

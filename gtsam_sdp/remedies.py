@@ -12,7 +12,7 @@ class Remedy(Enum):
 
     OPTIMISE = "optimise first"
     REFINE = "gtsam_sdp.refine"
-    RELAX = 'method="chordal"'
+    RELAX = 'method="sdp"'
     STAIRCASE = 'method="staircase"'
     VECTOR_LIFT = 'lift="vector"'
     DROP = 'on_unsupported="drop"'

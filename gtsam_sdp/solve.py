@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import gtsam
 
 from gtsam_sdp.progress import showing_progress
+from gtsam_sdp.renamed import renamed
 
 if TYPE_CHECKING:
     from gtsam_sdp.backends.choose import BackendChoice
@@ -42,7 +43,7 @@ def solve(
         graph: the graph; it is not changed.
         initial: where to start, with "auto" from the chordal initialisation too; None: from that alone, for graphs
             whose factors tell the types of all keys.
-        method: "local": optimise and certify; "staircase": then the Riemannian staircase; "chordal": then the
+        method: "local": optimise and certify; "staircase": then the Riemannian staircase; "sdp": then the
             semidefinite relaxation on cliques; "auto": all of them as far as they are needed, the cheaper one first.
         lift: of the relaxation: "gram": small cones; "vector": larger ones, which hold noise along the axes of the
             world and can be tighter; "auto": "vector" where only that one holds all costs, and it fits.
@@ -57,13 +58,13 @@ def solve(
         verbose: show the steps as they are done.
 
     Raises:
-        GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
+        GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="sdp" also
             ProblemTooLargeError and SolveFailedError.
     """
     from gtsam_sdp.search.ladder import solve_graph  # on the first call: importing the package is quick
     from gtsam_sdp.search.task import Options
 
-    options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
+    options = Options(renamed(method), lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
         return solve_graph(graph, options, initial)
 
@@ -88,7 +89,7 @@ def refine(
         graph: the graph; it is not changed.
         values: a solution, good or not; it is not changed.
         method: how to search: "local": optimise if the values are no local optimum; "staircase": then the Riemannian
-            staircase; "chordal": then the semidefinite relaxation on cliques; "auto": the chordal initialisation, then
+            staircase; "sdp": then the semidefinite relaxation on cliques; "auto": the chordal initialisation, then
             these as far as they are needed.
         lift: of the relaxation: "gram", "vector" or "auto", as in `solve`.
         ordering: of the relaxation: "metis", "colamd", the cheaper of the two ("auto"), or a gtsam.Ordering.
@@ -105,6 +106,6 @@ def refine(
     from gtsam_sdp.search.ladder import refine_values  # on the first call: importing the package is quick
     from gtsam_sdp.search.task import Options
 
-    options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
+    options = Options(renamed(method), lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
         return refine_values(graph, options, values)

@@ -599,7 +599,7 @@ def test_parts_without_a_factor_between_them() -> None:
     certificate = certify(graph, problems.optimize(graph, truth))
     assert certificate
     assert certificate.notes == ("no factor connects the 2 parts that the graph falls into",)
-    assert gtsam_sdp.solve(graph, method="chordal").certificate.notes == certificate.notes
+    assert gtsam_sdp.solve(graph, method="sdp").certificate.notes == certificate.notes
     graph.add(problems.distance_factor(0, X(2), 1.0, d=2))
     dropped = certify(graph, truth, on_unsupported="drop")
     assert "parts" not in str(dropped)
@@ -623,7 +623,7 @@ def test_arguments_are_checked() -> None:
         ({"tolerance": "1e-4"}, "tolerance must be a positive number, not '1e-4'"),
         ({"tolerance": True}, "tolerance must be a positive number, not True"),
         ({"tolerance": None}, "tolerance must be a positive number, not None"),
-        ({"method": "magic"}, '"auto", "multipliers" or "chordal"'),
+        ({"method": "magic"}, '"auto", "multipliers" or "sdp"'),
         ({"on_unsupported": "ignore"}, '"raise" or "drop"'),
     ]
     for arguments, message in wrong:

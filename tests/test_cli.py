@@ -80,7 +80,7 @@ def test_a_wrong_minimum_is_not_certified(run: Run, tmp_path: Path) -> None:
 def test_solve_leaves_a_wrong_minimum(run: Run, tmp_path: Path) -> None:
     wrong = write_ring(tmp_path / "wrong.g2o", turns=2)
     best = tmp_path / "best.g2o"
-    for options in ([], ["--no-initial"], ["--method", "chordal"], ["--method", "staircase"]):
+    for options in ([], ["--no-initial"], ["--method", "sdp"], ["--method", "staircase"]):
         status, out, _ = run("solve", wrong, "--output", best, *options)
         assert status == 0
         assert out.startswith("wrong.g2o: 12 poses, 12 factors, 2D\nCERTIFIED")
@@ -108,7 +108,7 @@ def test_solve_for_machines(run: Run, tmp_path: Path) -> None:
     assert answer["certificate"]["status"] == "certified"
     assert answer["improvement"] > 1
     assert [stage["name"] for stage in answer["stages"]][-1] == "certify"
-    assert answer["method"] in ("chordal initialisation", "chordal", "staircase")
+    assert answer["method"] in ("chordal initialisation", "sdp", "staircase")
     status, _, err = run("solve", wrong, "--time-limit", "0")
     assert status == 2
     assert "not a positive number" in err
@@ -304,10 +304,10 @@ def test_advice_is_for_the_command_line(run: Run, tmp_path: Path) -> None:
     assert f"try `gtsam-sdp solve '{wrong}'`, or other starts" in out
     assert f"solve '{wrong}'" in json.loads(run("certify", wrong, "--json")[1])["certificate"]["notes"][0]
     _, out, _ = run("solve", wrong, "--method", "local")
-    assert "try --method chordal, or more time" in out
+    assert "try --method sdp, or more time" in out
     assert "refine" not in out
     for lift in ("gram", "vector"):
-        status, out, _ = run("solve", wrong, "--no-initial", "--method", "chordal", "--lift", lift)
+        status, out, _ = run("solve", wrong, "--no-initial", "--method", "sdp", "--lift", lift)
         assert status == 0
 
 

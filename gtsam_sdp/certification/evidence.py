@@ -32,7 +32,7 @@ from gtsam_sdp.results.notes import percent
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
 
-Method = Literal["auto", "multipliers", "chordal"]
+Method = Literal["auto", "multipliers", "sdp"]
 
 _TIGHTENINGS = 5
 _WORTH_TIGHTENING = 0.9
@@ -112,7 +112,7 @@ def gather(question: Question, method: Method) -> Evidence:
     """The best evidence of a method's ways."""
     if not question.problem.terms or not has_time():
         return Evidence(NO_BOUND, 0.0, "multipliers", math.nan)
-    if method == "chordal":
+    if method == "sdp":
         return _by_relaxation(Relaxation.build(question.problem), question)
     first = by_multipliers(question)
     evidence = _by_all_ways(question, first, method)
@@ -148,7 +148,7 @@ def _by_relaxation(relaxation: Relaxation, question: Question) -> Evidence:
     """The bound of the semidefinite relaxation on cliques."""
     solution = relaxation.solve(question.backend)
     question.clock.done("relaxation", f"{solution.message}, bound {solution.lower_bound:.10g}")
-    return Evidence(solution.bound, solution.size, "chordal SDP", math.nan)
+    return Evidence(solution.bound, solution.size, "sdp", math.nan)
 
 
 def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:

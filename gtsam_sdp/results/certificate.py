@@ -149,7 +149,7 @@ class Certificate(Shown):
         lower_bound: no values that satisfy the hard constraints cost less; proven, rounding errors included.
         tolerance: largest relative gap that counts as CERTIFIED.
         method: where the bound is from: multipliers in closed form ("multipliers", "multipliers, polished"), the
-            semidefinite relaxation ("chordal SDP") or the "staircase".
+            semidefinite relaxation ("sdp") or the "staircase".
         shift: what had to be added to the diagonal of the certificate matrix, in the unit of the cost.
         stationarity: relative decrease of the cost that one more step from the values brings: of Newton, as the proof
             predicts it, if that is next to nothing, else of Levenberg-Marquardt; large if the values are not the

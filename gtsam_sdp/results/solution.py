@@ -43,7 +43,7 @@ class FoundBy(StrEnum):
     CONTINUATION = "continuation"
     GRADUATED = "graduated non-convexity"
     STAIRCASE = "staircase"
-    RELAXATION = "chordal"
+    RELAXATION = "sdp"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Solution(Shown):
         cost: graph.error(values).
         certificate: of these values, with the best lower bound of all stages.
         method: how the values were found: "given", "local", "chordal initialisation", "continuation" in the weights,
-            "graduated non-convexity", "staircase" or "chordal".
+            "graduated non-convexity", "staircase" or "sdp".
         stages: the steps, in order.
         improvement: how much lower the cost is than that of the values given; 0 if none were.
         relaxation: the last relaxation that was solved, None if none was needed.

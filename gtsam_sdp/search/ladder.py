@@ -63,7 +63,7 @@ def _by_losses(others: tuple[Method, ...], robust: tuple[Method, ...]) -> Method
         reading = task.reading or task.read(any_values(task), at_any_values=True)
         if not reading.robust:
             return Finding(then=others)
-        if task.options.method in (Strategy.STAIRCASE, Strategy.CHORDAL):
+        if task.options.method in (Strategy.STAIRCASE, Strategy.SDP):
             count = sum(len(group.index) for group in reading.robust)
             raise InvalidGraphError(
                 f'{count} factor(s) have a robust loss, for which method="{task.options.method}" has no bound. '

@@ -19,7 +19,7 @@ from gtsam_sdp.relaxation.relaxation import LiftChoice, Relaxation, check_lift
 from gtsam_sdp.relaxation.tree import OrderingChoice, check_ordering
 from gtsam_sdp.terms.terms import Exactness, Terms, are_exact
 
-SolveMethod = Literal["auto", "local", "staircase", "chordal"]
+SolveMethod = Literal["auto", "local", "staircase", "sdp"]
 
 
 class Strategy(StrEnum):
@@ -28,7 +28,7 @@ class Strategy(StrEnum):
     AUTO = "auto"
     LOCAL = "local"
     STAIRCASE = "staircase"
-    CHORDAL = "chordal"
+    SDP = "sdp"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.method not in tuple(Strategy):
-            raise ValueError(f'method must be "auto", "local", "staircase" or "chordal", not {self.method!r}.')
+            raise ValueError(f'method must be "auto", "local", "staircase" or "sdp", not {self.method!r}.')
         if self.time_limit is not None and not self.time_limit >= 0:
             raise ValueError(f"time_limit must be a number of seconds or None, not {self.time_limit!r}.")
         check_tolerance(self.tolerance)

@@ -45,8 +45,8 @@ GAP_FLOOR = 1e-10
 
 LM_TRUTH, LM_RANDOM = "LM from the truth", "LM from random values"
 COLOURS = {
-    "chordal (Gram)": "#0072B2",
-    "chordal (vector)": "#D55E00",
+    "cliques (Gram)": "#0072B2",
+    "cliques (vector)": "#D55E00",
     "monolithic (Gram)": "#009E73",
     LM_TRUTH: "#555555",
     LM_RANDOM: "#CC79A7",
@@ -387,7 +387,7 @@ def value_rows(study: Study) -> list[list[str]]:
     """The clique relaxations of one problem without values, at the truth, at the optimum and at random values."""
     table = []
     problem = study.make(COMPARED_SIZE, study.seed)
-    for method in ("chordal (Gram)", "chordal (vector)"):
+    for method in ("cliques (Gram)", "cliques (vector)"):
         if build_relaxation(method, problem).predicted_cost.flops * FIRST_RATE > 1:
             continue
         optimum = common.optimize(problem.graph, problem.truth)
@@ -407,8 +407,8 @@ It was shared with other work, so times are to be read as orders of magnitude. P
 Barfoot, Dellaert, Duembgen, "Exploiting Chordal Sparsity for Globally Optimal Estimation with Factor Graphs" (arXiv
 2605.30617).
 
-{runs} problems of each size, seeds from {ring_seed} (ring) and {localisation_seed} (localisation). *Chordal (Gram)* is
-`relax(graph)`, *chordal (vector)* `relax(graph, lift="vector")`, *monolithic (Gram)* `relax(graph).monolithic()`, the
+{runs} problems of each size, seeds from {ring_seed} (ring) and {localisation_seed} (localisation). *Cliques (Gram)* is
+`relax(graph)`, *cliques (vector)* `relax(graph, lift="vector")`, *monolithic (Gram)* `relax(graph).monolithic()`, the
 first without its decomposition: none is told any values. Those that they find are rounded, not optimised
 afterwards; a bound is verified whatever the solver says of itself. LM ends at a relative decrease of 1e-10 or after 100
 iterations; random values have uniformly distributed rotations and positions with a standard deviation of 5 m. A

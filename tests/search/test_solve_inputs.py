@@ -9,7 +9,7 @@ import gtsam
 import numpy as np
 import pytest
 
-from gtsam_sdp import Solution, refine, solve
+from gtsam_sdp import Solution, certify, refine, solve
 from tests import problems
 
 DIMENSIONS = pytest.mark.parametrize("d", [2, 3])
@@ -156,7 +156,7 @@ def test_the_first_finder_keeps_ties() -> None:
     assert len(again.stages) > 5
     assert again.method == "given"
     assert "below the values given" not in str(again)
-    for method in ("staircase", "chordal"):
+    for method in ("staircase", "sdp"):
         assert solve(graph, best.values, method=method, tolerance=1e-9).method == "local"
 
 
@@ -170,3 +170,20 @@ def test_the_better_start_is_taken_first(d: int) -> None:
     solution = solve(graph, best)
     assert solution.method == "local"
     assert solution.improvement == pytest.approx(0.0, abs=1e-6 * solution.cost)
+
+
+def test_the_old_name_of_the_relaxation_is_still_taken() -> None:
+    """method="chordal", with a warning that names the caller's line; results have the new name."""
+    graph, values = problems.small_graph(2, count=9, loops=4, seed=3)
+    for called in (
+        lambda: solve(graph, values, method="chordal"),  # type: ignore[arg-type]
+        lambda: refine(graph, values, method="chordal"),  # type: ignore[arg-type]
+        lambda: certify(graph, values, method="chordal"),  # type: ignore[arg-type]
+    ):
+        with pytest.warns(DeprecationWarning, match='method="chordal" is called method="sdp" now') as told:
+            called()
+        assert [warning.filename for warning in told] == [__file__]
+    with pytest.warns(DeprecationWarning):
+        by_sdp = certify(graph, values, method="chordal")  # type: ignore[arg-type]
+    assert by_sdp.method == "sdp"
+    assert by_sdp.lower_bound == certify(graph, values, method="sdp").lower_bound

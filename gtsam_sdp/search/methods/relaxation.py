@@ -61,13 +61,13 @@ def _solved(relaxation: Relaxation, stage: StageName, task: Task, known: Incumbe
     try:
         solution = relaxation.solve(task.options.backend, time_limit=limit)
     except (ProblemTooLargeError, SolveFailedError) as error:
-        if task.options.method == Strategy.CHORDAL:
+        if task.options.method == Strategy.SDP:
             raise
         return Finding(stage, str(error).split(". ")[0])
     values = task.completed(solution.recover(), known.values)
     return Finding(
         stage, solution.summary, task.graph.error(values), values,
-        bound=solution.bound, bound_by="chordal SDP", relaxation=solution,
+        bound=solution.bound, bound_by="sdp", relaxation=solution,
     )  # fmt: skip
 
 
