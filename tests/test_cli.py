@@ -256,6 +256,13 @@ def test_landmarks(run: Run) -> None:
     assert "516 factors: 516 tangent" in out
 
 
+def test_the_old_name_of_a_method(run: Run, tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match='method="chordal" is called method="sdp" now'):
+        status, out, _ = run("solve", write_ring(tmp_path / "wrong.g2o", turns=2), "--method", "chordal")
+    assert status == 0
+    assert "found by      sdp" in out
+
+
 def test_usage_errors(run: Run) -> None:
     for words in ([], ["certify"], ["prove", "w100"], ["info", "w100", "--tolerance", "1"]):
         status, out, err = run(*words)

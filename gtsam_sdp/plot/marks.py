@@ -76,6 +76,8 @@ def draw_shares(ax: Any, path: Edges, sights: Edges, share: Array, by: Share) ->
     alone = (lines[:, 0] == lines[:, 1]).all(axis=1)
     if alone.any():
         ax.scatter(*lines[alone, 0].T, c=shares[alone], cmap=cmap, norm=norm, marker="s", s=40, zorder=3)
+    if norm.vmax <= LEAST:
+        return  # nothing that colours could tell
     bar = ax.figure.colorbar(
         shown, ax=ax, label=f"share of the {by}", shrink=0.8, pad=0.12 if dimension_of(ax) == 3 else 0.05
     )

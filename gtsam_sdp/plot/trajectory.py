@@ -34,6 +34,9 @@ _STANDS_OUT = 5.0
 _MOST_SIGHTS = 20
 """Most sight lines with a colour: more would hide the path."""
 
+_MANY_TIMES = 10.0
+"""Ratio of costs from which on it is told as such, and not in percent."""
+
 _FLATTEST = 0.3
 """Shortest axis relative to the longest one, so that flat scenes have readable axes."""
 
@@ -272,8 +275,15 @@ def _difference(
     old, new = graph.error(before), graph.error(after)
     if abs(new - old) <= SAME_COST * max(old, new):
         return f"both cost {new:.6g}"
-    lower, higher, share = (names[1], names[0], 1 - new / old) if new < old else (names[0], names[1], 1 - old / new)
-    return f"{lower} costs {100 * share:.3g}% less than {higher}: {min(old, new):.6g} against {max(old, new):.6g}"
+    (low, lower), (high, higher) = sorted(zip((old, new), names, strict=True))
+    costs = f"{low:.6g} against {high:.6g}"
+    if high > _MANY_TIMES * low:
+        return (
+            f"{higher} costs {high / low:.3g} times as much as {lower}: {costs}"
+            if low > 0
+            else f"{lower} costs {costs}"
+        )
+    return f"{lower} costs {100 * (1 - low / high):.3g}% less than {higher}: {costs}"
 
 
 def _moved(places: Array, source: Array, target: Array) -> Array:

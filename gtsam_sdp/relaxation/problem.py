@@ -59,7 +59,7 @@ class SlopeVariables(NamedTuple):
     unit: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CliqueProblem(ConicProblem):
     """The conic problem of a lift on a clique tree, and what its variables and blocks stand for.
 

@@ -65,6 +65,10 @@ def test_solutions_compare_and_pickle() -> None:
     assert relaxation == relax(graph, start)
     assert len({relaxation.tree, relax(graph, start).tree}) == 1
     assert relaxation.tree.cliques[0] != relaxation.tree.cliques[1]
+    assert relaxation.conic == relax(graph, start).conic
+    assert len({relaxation.conic, relax(graph, start).conic}) == 1
+    assert repr(relaxation.conic).startswith("ConicProblem: ")
+    assert len(repr(relaxation.conic)) < 200
 
 
 def test_regions_compare_and_pickle() -> None:
