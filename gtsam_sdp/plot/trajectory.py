@@ -276,14 +276,9 @@ def _difference(
     if abs(new - old) <= SAME_COST * max(old, new):
         return f"both cost {new:.6g}"
     (low, lower), (high, higher) = sorted(zip((old, new), names, strict=True))
-    costs = f"{low:.6g} against {high:.6g}"
-    if high > _MANY_TIMES * low:
-        return (
-            f"{higher} costs {high / low:.3g} times as much as {lower}: {costs}"
-            if low > 0
-            else f"{lower} costs {costs}"
-        )
-    return f"{lower} costs {100 * (1 - low / high):.3g}% less than {higher}: {costs}"
+    if low > 0 and high > _MANY_TIMES * low:
+        return f"{higher} costs {high / low:.3g} times as much as {lower}: {high:.6g} against {low:.6g}"
+    return f"{lower} costs {100 * (1 - low / high):.3g}% less than {higher}: {low:.6g} against {high:.6g}"
 
 
 def _moved(places: Array, source: Array, target: Array) -> Array:
