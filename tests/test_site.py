@@ -22,6 +22,9 @@ import gtsam_sdp
 from gtsam_sdp import plot
 
 _ROOT = Path(__file__).parent.parent
+_BROKEN_LINES = (
+    """[...document.querySelectorAll(".jp-RenderedText pre")].some(e => getComputedStyle(e).whiteSpace != "pre")"""
+)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -153,6 +156,8 @@ def test_pages_in_a_browser(site: Path, address: str, browser: Any, width: int, 
         is_dark = tab.evaluate("document.body.getAttribute('data-md-color-scheme')") == "slate"
         if is_dark != (scheme == "dark"):
             wrong.append(f"{path.name} is not {scheme}")
+        if tab.evaluate(_BROKEN_LINES):
+            wrong.append(f"{path.name} breaks the lines of reports")
     assert wrong == []
 
 
