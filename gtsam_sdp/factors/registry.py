@@ -189,6 +189,10 @@ def unsupported(type_name: str, reason: str) -> None:
     UNSUPPORTED[type_name] = reason
 
 
+COSTLESS: set[str] = set()
+"""Factors whose error is zero at all values: they only keep an optimizer from drifting."""
+
+
 UserTerm = Callable[[Any, gtsam.Values], Term | None]
 _USER_TERMS: dict[str, list[UserTerm]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint
-from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
+from gtsam_sdp.factors.registry import COSTLESS, FactorGroup, FixedValues, Lifting, adapter, world_numbers
 from gtsam_sdp.factors.rotation_form import rotation_form
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.terms.terms import Terms, no_rows
@@ -61,3 +61,6 @@ for _d in ("2", "3"):
     adapter(f"BetweenFactorRot{_d}", [f"Rot{_d}"] * 2)(_between)
     adapter(f"PriorFactorRot{_d}", [f"Rot{_d}"], absolute=True, fix=_fix("prior"))(_prior("prior"))
     adapter(f"PoseRotationPrior{_d}D", [f"Pose{_d}"], absolute=True, fix=_fix("measured"))(_prior("measured"))
+
+for _group in ("Rot2", "Rot3", "Pose2", "Pose3", "SO3", "SO4", "SL4", "Gal3", "Similarity2", "Similarity3"):
+    COSTLESS.add(f"KarcherMeanFactor{_group}")

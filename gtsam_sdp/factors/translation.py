@@ -1,4 +1,4 @@
-"""Factors on positions: points and vectors, PoseTranslationPrior*, GPSFactor, RelativeTranslationFactor*,
+"""Factors on positions: points, vectors, numbers and biases, PoseTranslationPrior*, GPSFactor, RelativeTranslationFactor*,
 KnownLandmarkFactor*."""
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ from gtsam_sdp.values.layout import Layout
 
 
 def _positions(group: FactorGroup, layout: Layout, name: str) -> Array:
-    """Measured vectors as rows, (m, q, rows)."""
-    return layout.space.pack(group.gather(lambda f: np.atleast_1d(getattr(f, name)())))
+    """Measured vectors, numbers or biases as rows, (m, q, rows)."""
+
+    def read(factor: Any) -> Array:
+        measured = getattr(factor, name)()
+        return measured.vector() if isinstance(measured, gtsam.imuBias.ConstantBias) else np.atleast_1d(measured)
+
+    return layout.space.pack(group.gather(read))
 
 
 def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
@@ -199,6 +204,9 @@ for _name in ("Point2", "Point3", "Vector"):
     adapter(f"BetweenFactor{_name}", ["Vector"] * 2, absolute=True)(_measuring("measured"))
 for _name in ("Point1", "Point2", "Point3", "Vector", "Vector6"):
     adapter(f"PriorFactor{_name}", ["Vector"], absolute=True, fix=_fix("prior"))(_measuring("prior"))
+for _name in ("Double", "ConstantBias"):
+    adapter(f"BetweenFactor{_name}", [_name] * 2, absolute=True)(_measuring("measured"))
+    adapter(f"PriorFactor{_name}", [_name], absolute=True, fix=_fix("prior"))(_measuring("prior"))
 adapter("GPSFactor", ["Pose3"], absolute=True, fix=_fix("measurementIn"))(_measuring("measurementIn"))
 adapter("GPSFactorArm", ["Pose3"], absolute=True)(_gps_arm)
 unsupported("GPSFactorArmCalib", "a lever arm that is estimated is multiplied by the rotation, which is not linear")

@@ -16,7 +16,7 @@ from gtsam_sdp.errors import (
     UnsupportedFactorError,
     UnsupportedNoiseError,
 )
-from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
+from gtsam_sdp.factors.families import ADAPTERS, COSTLESS, UNSUPPORTED
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
@@ -50,7 +50,7 @@ NO_TERM = "no term is known for this factor type"
 
 @dataclass(frozen=True)
 class UserFactor:
-    """A factor whose term comes from a user's function."""
+    """A factor whose term comes from a user's function, or that costs nothing."""
 
     index: int
     type_name: str
@@ -265,6 +265,9 @@ def _sort_factors(table: FactorTable, values: gtsam.Values, variables: Variables
     for name, members in by_type.items():
         if has_user_terms(name):
             members = _take_user_factors(table, values, name, members, result)
+        if name in COSTLESS:
+            result.user.extend(UserFactor(int(table.index[p]), name, table.keys(p), Term(())) for p in members)
+            continue
         adapter = ADAPTERS.get(name)
         if adapter is not None and members:
             check_kinds(table, variables, adapter, members)

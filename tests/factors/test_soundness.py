@@ -120,7 +120,7 @@ def near_optimum(factor: Any, values: dict[int, Any], rng: np.random.Generator, 
     parameters.setRelativeErrorTol(1e-14)
     result = gtsam.LevenbergMarquardtOptimizer(graph, to_values(values), parameters).optimize()
     readers = {"Rot2": result.atRot2, "Rot3": result.atRot3, "Pose2": result.atPose2, "Pose3": result.atPose3}
-    readers["Unit3"] = result.atUnit3
+    readers |= {"Unit3": result.atUnit3, "float": result.atDouble, "ConstantBias": result.atConstantBias}
     found = {}
     for key, value in values.items():
         reader = readers.get(type(value).__name__, result.atVector)
