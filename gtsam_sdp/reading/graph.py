@@ -45,6 +45,10 @@ from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 OnUnsupported = Literal["raise", "drop"]
+UNKNOWN_BIAS = (
+    "its bias is unknown and turns with the pose, a product that the lift does not hold; hold each bias with "
+    "gtsam.NonlinearEqualityConstantBias at its value: the bound is then one for these biases"
+)
 NO_TERM = "no term is known for this factor type"
 
 
@@ -122,6 +126,7 @@ def read(
     table = _list_factors(graph)
     variables = read_variables(table, values)
     sorted_factors = _sort_factors(table, values, variables)
+    _refuse_unknown(table, sorted_factors)
     _fit_the_rest(table, values, sorted_factors, variables)
     if on_unsupported == "drop":
         _check_droppable(table, sorted_factors.offenders)
@@ -279,6 +284,22 @@ def _sort_factors(table: FactorTable, values: gtsam.Values, variables: Variables
             result.unknown.extend(members)
     result.offenders.sort(key=lambda o: o.index)
     return result
+
+
+def _refuse_unknown(table: FactorTable, result: _Sorted) -> None:
+    """Files the factors as offenders whose biases have no hard values."""
+    hard = {table.keys(p)[0] for members in result.hard for p in members.positions.tolist()}
+    for place, members in enumerate(result.soft):
+        known = ADAPTERS[members.type_name].known
+        if not known:
+            continue
+        unknown = np.array([any(table.keys(p)[slot] not in hard for slot in known) for p in members.positions.tolist()])
+        result.offenders.extend(_offender(table, p, UNKNOWN_BIAS) for p in members.positions[unknown].tolist())
+        result.soft[place] = replace(
+            members, positions=members.positions[~unknown], models=members.models.select(~unknown)
+        )  # fmt: skip
+    result.soft[:] = [members for members in result.soft if len(members.positions)]
+    result.offenders.sort(key=lambda o: o.index)
 
 
 def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, variables: Variables) -> None:
