@@ -3,6 +3,7 @@
 from gtsam_sdp.factors import (  # noqa: F401
     bearing_range,
     equality,
+    extended,
     frobenius,
     inertial,
     pose,

@@ -21,17 +21,17 @@ from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.values.layout import Layout
 
 
+def as_vector(value: Any) -> Array:
+    """Numbers of a vector, a number or a bias."""
+    return value.vector() if isinstance(value, gtsam.imuBias.ConstantBias) else np.atleast_1d(value)
+
+
 def _positions(group: FactorGroup, layout: Layout, name: str) -> Array:
     """Measured vectors, numbers or biases as rows, (m, q, rows)."""
-
-    def read(factor: Any) -> Array:
-        measured = getattr(factor, name)()
-        return measured.vector() if isinstance(measured, gtsam.imuBias.ConstantBias) else np.atleast_1d(measured)
-
-    return layout.space.pack(group.gather(read))
+    return layout.space.pack(group.gather(lambda f: as_vector(getattr(f, name)())))
 
 
-def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
+def difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
     """1/2 |x_last - x_first - measured|^2 of vectors or of the translations of poses; one key: x - measured."""
     layout = lifting.layout
     weights = axis_weights(group.information, layout.space.dimension)
@@ -53,7 +53,7 @@ def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
 
 def _measuring(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
-        return _difference(group, lifting, _positions(group, lifting.layout, name))
+        return difference(group, lifting, _positions(group, lifting.layout, name))
 
     return build
 

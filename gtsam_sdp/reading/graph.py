@@ -194,7 +194,7 @@ def _factor_costs(table: FactorTable, values: gtsam.Values) -> Array:
     costs, position = np.zeros(len(table.index)), 0
     try:
         for position, factor in enumerate(table.factors):
-            costs[position] = factor.error(values)
+            costs[position] = gtsam.NonlinearFactor.error(factor, values)  # ExtendedPriorFactor has another `error`
     except RuntimeError as error:  # a dropped factor may need values of other types
         raise InvalidGraphError(
             f"The cost of {table.name(position)} cannot be evaluated at the values: {str(error).strip()}"

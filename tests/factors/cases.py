@@ -139,6 +139,9 @@ def _family(d: int) -> list[Case]:
         Case(f"PoseRotationPrior{d}D", (pose,), turn, lambda k, n, r: getattr(g, f"PoseRotationPrior{d}D")(*k, random_rotation(d, r), n)),
         Case(f"BetweenFactor{pose}", (pose, pose), tangent, lambda k, n, r: getattr(g, f"BetweenFactor{pose}")(*k, random_pose(d, r), n)),
         Case(f"PriorFactor{pose}", (pose,), tangent, lambda k, n, r: getattr(g, f"PriorFactor{pose}")(*k, random_pose(d, r), n)),
+        Case(f"ExtendedPriorFactor{rot}", (rot,), turn, lambda k, n, r: getattr(g, f"ExtendedPriorFactor{rot}")(*k, random_rotation(d, r), n)),
+        Case(f"ExtendedPriorFactor{pose}", (pose,), tangent, lambda k, n, r: getattr(g, f"ExtendedPriorFactor{pose}")(*k, random_pose(d, r), n)),
+        Case(f"ExtendedPriorFactorPoint{d}", (vector,), d, lambda k, n, r: getattr(g, f"ExtendedPriorFactorPoint{d}")(*k, r.normal(size=d), r.normal(size=d), n), exact_for=iso),
         Case(f"PoseTranslationPrior{d}D", (pose,), d, lambda k, n, r: getattr(g, f"PoseTranslationPrior{d}D")(*k, r.normal(size=d), n), exact_for=iso),
         Case(f"RelativeTranslationFactor{d}", (rot, vector, vector), d, lambda k, n, r: getattr(g, f"RelativeTranslationFactor{d}")(*k, r.normal(size=d), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
         Case(f"KnownLandmarkFactor{pose}", (pose,), d, lambda k, n, r: getattr(g, f"KnownLandmarkFactor{pose}")(*k, r.normal(size=d) * 4, r.normal(size=d), n), exact_for=iso),
@@ -177,6 +180,9 @@ _VECTORS = [
     Case("PriorFactorDouble", ("Double1",), 1, lambda k, n, r: GTSAM.PriorFactorDouble(*k, r.normal(), n), exact_for=ALL),
     Case("BetweenFactorConstantBias", ("ConstantBias6", "ConstantBias6"), 6, lambda k, n, r: GTSAM.BetweenFactorConstantBias(*k, random_bias(r), n), exact_for=(unit, isotropic)),
     Case("PriorFactorConstantBias", ("ConstantBias6",), 6, lambda k, n, r: GTSAM.PriorFactorConstantBias(*k, random_bias(r), n), exact_for=(unit, isotropic)),
+    Case("ExtendedPriorFactorDouble", ("Double1",), 1, lambda k, n, r: GTSAM.ExtendedPriorFactorDouble(*k, r.normal(), r.normal(size=1), n), exact_for=ALL),
+    Case("ExtendedPriorFactorConstantBias", ("ConstantBias6",), 6, lambda k, n, r: GTSAM.ExtendedPriorFactorConstantBias(*k, random_bias(r), r.normal(size=6), n), exact_for=(unit, isotropic)),
+    Case("ExtendedPriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.ExtendedPriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("GPSFactorArm", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactorArm(*k, r.normal(size=3), r.normal(size=3), n), exact_for=(unit, isotropic)),
     *(
         Case(f"WnoaMotionFactorPoint{k}", (f"Vector{k}",) * 4, k, lambda k, n, r: constant_velocity(k, n, r), noises=(unit, isotropic, diagonal), exact_for=(unit, isotropic, diagonal) if k == 1 else (unit, isotropic))

@@ -69,7 +69,7 @@ def test_term_is_never_above_the_cost(case: Case, noise: Callable, seed: int, ne
     assert exact == (noise in case.exact_for)
     for other in [values, *others(case, values, rng, 12)]:
         value, size = value_and_size(reading, terms, other)
-        cost = factor.error(to_values(other))
+        cost = gtsam.NonlinearFactor.error(factor, to_values(other))
         assert value <= cost * (1 + RELATIVE) + 1e-13 * size + 1e-12
         if exact:
             assert value == pytest.approx(cost, rel=RELATIVE, abs=1e-12 * size)
@@ -85,10 +85,10 @@ def test_angle_limit_holds_where_the_cost_is_lower(name: str, noise: Callable, s
     rng = np.random.default_rng(seed)
     factor, values = case.sample(noise, rng)
     values = near_optimum(factor, values, rng)
-    max_cost = factor.error(to_values(values)) * 10 ** rng.uniform(0, 1)
+    max_cost = gtsam.NonlinearFactor.error(factor, to_values(values)) * 10 ** rng.uniform(0, 1)
     reading, terms = lift(factor, values, max_cost=max_cost)
     for other in others(case, values, rng, 20):
-        cost = factor.error(to_values(other))
+        cost = gtsam.NonlinearFactor.error(factor, to_values(other))
         if cost <= max_cost:
             value, size = value_and_size(reading, terms, other)
             assert value <= cost * (1 + RELATIVE) + 1e-13 * size + 1e-12
@@ -107,7 +107,7 @@ def test_tangent_terms_touch_the_cost_at_the_estimate(case: Case, noise: Callabl
             if any((t.exactness != Exactness.TANGENT).any() for t in terms):
                 return
             value, _ = value_and_size(reading, terms, near)
-            cost = factor.error(to_values(near))
+            cost = gtsam.NonlinearFactor.error(factor, to_values(near))
             losses.append((cost - value) / cost)
         assert losses[1] <= max(5e-2 * losses[0], 2e-3)
 
