@@ -78,8 +78,9 @@ def lidar_inertial(states: int, rng: np.random.Generator, *, combined: bool = Fa
     estimate = gtsam.Pose3()
     graph.add(gtsam.PriorFactorPose3(X(0), gtsam.Pose3(), gtsam.noiseModel.Diagonal.Sigmas(np.repeat([0.01, 0.1], 3))))
     graph.add(gtsam.PriorFactorVector(V(0), state.velocity(), gtsam.noiseModel.Isotropic.Sigma(3, 0.5)))
-    guess = bias + rng.normal(size=6) * np.repeat([0.02, 0.002], 3)
-    graph.add(gtsam.PriorFactorConstantBias(B(0), bias_of(guess), gtsam.noiseModel.Diagonal.Sigmas(np.repeat([0.02, 0.002], 3))))  # fmt: skip
+    sigmas = np.repeat([0.02, 0.002], 3)
+    guess = bias + rng.normal(size=6) * sigmas
+    graph.add(gtsam.PriorFactorConstantBias(B(0), bias_of(guess), gtsam.noiseModel.Diagonal.Sigmas(sigmas)))
     start.insert(X(0), estimate)
     start.insert(V(0), state.velocity())
     start.insert(B(0), bias_of(guess))
@@ -96,7 +97,7 @@ def lidar_inertial(states: int, rng: np.random.Generator, *, combined: bool = Fa
             noisy.integrateMeasurement(accelerometer, turn + bias[3:] + rng.normal(size=3) * _GYROSCOPE * spread, dt)
         truth.append(clean.predict(truth[-1], bias_of(bias * 0)))
         keys = (X(k), V(k), X(k + 1), V(k + 1), B(k), *([B(k + 1)] if combined else []))
-        graph.add((gtsam.CombinedImuFactor if combined else gtsam.ImuFactor)(*keys, noisy))
+        graph.add((GTSAM.CombinedImuFactor if combined else GTSAM.ImuFactor)(*keys, noisy))
         if not combined:
             graph.add(gtsam.BetweenFactorConstantBias(B(k), B(k + 1), gtsam.imuBias.ConstantBias(), walk))
         bias = bias + rng.normal(size=6) * _WALK

@@ -172,10 +172,14 @@ def _without_slope(split: Split, estimate: Estimate) -> tuple[Split, Array]:
     slope = np.concatenate([estimate.slope_rotation, estimate.slope_translation], axis=1)
     nothing = ~np.isfinite(split.loss) & slope.any(axis=1)
     kept = (~nothing).astype(float)
-    return replace(split, tau=kept * split.tau, rotation=kept[:, None, None] * split.rotation, kappa=kept * split.kappa), nothing
+    return replace(
+        split, tau=kept * split.tau, rotation=kept[:, None, None] * split.rotation, kappa=kept * split.kappa
+    ), nothing
 
 
-def _form(split: Split, estimate: Estimate, measured: _Measured, offsets: Array, lifting: Lifting) -> tuple[Array, Array]:
+def _form(
+    split: Split, estimate: Estimate, measured: _Measured, offsets: Array, lifting: Lifting
+) -> tuple[Array, Array]:
     """Matrices on the rows (R_i, R_j, p~_1, p~_2), (m, 8, 8), and constants, of twice the terms."""
     space, count = lifting.layout.space, len(split.tau)
     turned = exp_rotation(split.w0, space)

@@ -45,6 +45,8 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
 
 
 def rotation_prior(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
+    """A between factor from the world frame, its measurement read by its name."""
+
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
         measured = _measured(group, lifting.layout.space, name)
         return rotation_terms(group, lifting, world_numbers(len(group.index)), group.numbers[:, 0], measured)

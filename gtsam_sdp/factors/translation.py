@@ -1,5 +1,4 @@
-"""Factors on positions: points, vectors, numbers and biases, PoseTranslationPrior*, GPSFactor, RelativeTranslationFactor*,
-KnownLandmarkFactor*."""
+"""Factors on positions: points, vectors, numbers, biases, PoseTranslationPrior*, GPSFactor, KnownLandmarkFactor*."""
 
 from __future__ import annotations
 

@@ -88,13 +88,18 @@ def _try(
     room = subtracted - fixed - 4 * UNIT_ROUNDOFF * diagonal
     # entry (i, j) sums at most min(k_i, k_j) products: row i of |F| is at most gamma_(k_i) times that of the product
     roundoffs = (np.bincount(lower.indices, minlength=len(order)) + FACTORISATION_EXTRA) * UNIT_ROUNDOFF
-    for _ in range(1 + _BALANCINGS):
-        x = scale[order]
-        reach = factor.pivots * (x + lower.T @ x)
-        f = np.empty_like(x)
-        f[order] = (reach + lower @ reach) * roundoffs / (1 - roundoffs)
-        slack = room - f / scale
-        if (slack > 0).all():
+
+    def reach(x: Array) -> Array:
+        """A bound of |F| x."""
+        reached = np.empty_like(x)
+        product = factor.pivots * (x[order] + lower.T @ x[order])
+        reached[order] = (product + lower @ product) * roundoffs / (1 - roundoffs)
+        return reached
+
+    f = reach(scale)
+    for _ in range(_BALANCINGS):
+        if (f < room * scale).all():
             break
         scale = f / room
-    return PositiveDefinite(slack=slack, factor=factor)
+        f = reach(scale)
+    return PositiveDefinite(slack=room - f / scale, factor=factor)

@@ -21,8 +21,7 @@ from gtsam_sdp.values.unit3 import Unit3
 from gtsam_sdp.values.vector import Vector
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (Rot2(), Rot3(), Unit3(), Pose2(), Pose3(), Vector(), Double(), ConstantBias())
+    kind.name: kind for kind in (Rot2(), Rot3(), Unit3(), Pose2(), Pose3(), Vector(), Double(), ConstantBias())
 }
 """By the name of the type in GTSAM."""
 

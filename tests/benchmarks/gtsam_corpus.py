@@ -29,7 +29,12 @@ from gtsam_sdp import certify
 from gtsam_sdp.errors import GtsamSdpError, UnsupportedFactorError, UnsupportedNoiseError
 from tests.benchmarks import common
 
-_BATCH = ("LevenbergMarquardtOptimizer", "GaussNewtonOptimizer", "DoglegOptimizer", "NonlinearConjugateGradientOptimizer")
+_BATCH = (
+    "LevenbergMarquardtOptimizer",
+    "GaussNewtonOptimizer",
+    "DoglegOptimizer",
+    "NonlinearConjugateGradientOptimizer",
+)
 _GNC = ("GncLMOptimizer", "GncGaussNewtonOptimizer")
 _MOST = 8
 """Graphs of one file that are certified: the first ones of different sizes, and the last."""
@@ -56,7 +61,7 @@ def _catching(name: str, caught: Caught) -> type:
         def optimize(self) -> gtsam.Values:
             return self._note(super().optimize())
 
-        def optimizeSafely(self) -> gtsam.Values:  # noqa: N802
+        def optimizeSafely(self) -> gtsam.Values:
             return self._note(super().optimizeSafely())
 
     return Catching
@@ -78,13 +83,13 @@ def _catching_isam(caught: Caught) -> type:
                 caught[place] = entry
             return values
 
-        def calculateEstimate(self, *arguments: Any) -> Any:  # noqa: N802
+        def calculateEstimate(self, *arguments: Any) -> Any:
             found = super().calculateEstimate(*arguments)
             if not arguments:
                 self._note(found)
             return found
 
-        def calculateBestEstimate(self) -> gtsam.Values:  # noqa: N802
+        def calculateBestEstimate(self) -> gtsam.Values:
             return self._note(super().calculateBestEstimate())
 
     return Catching
@@ -150,7 +155,7 @@ def _judged(name: str, graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) 
 
 def _child(path: Path, out: Path) -> None:
     caught: Caught = []
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         failure = _run(path, caught)
     rows = [_judged(*entry) for entry in _chosen(caught)]
     out.write_text(json.dumps({"failure": failure, "caught": len(caught), "rows": rows}))

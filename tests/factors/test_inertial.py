@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 from gtsam.symbol_shorthand import B, V, X
 
-from gtsam_sdp import certify, solve
-from gtsam_sdp.errors import UnsupportedFactorError
-from gtsam_sdp.factors.registry import ADAPTERS
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
 from gtsam_sdp.terms.terms import Exactness
@@ -46,7 +43,7 @@ def factor(name: str, rng: np.random.Generator, made: Any = None) -> Any:
     made = parameters(combined, rng) if made is None else made
     kind = GTSAM.PreintegratedCombinedMeasurements if combined else GTSAM.PreintegratedImuMeasurements
     measured = kind(made, random_bias(rng))
-    acceleration, turn = rng.normal(size=3) + [0, 0, GRAVITY], rng.normal(size=3)
+    acceleration, turn = rng.normal(size=3) + np.array([0, 0, GRAVITY]), rng.normal(size=3)
     step = 10 ** rng.uniform(-2, -0.7)
     for _ in range(10):
         measured.integrateMeasurement(acceleration, turn, step)
