@@ -92,9 +92,9 @@ def test_comparison_ignores_only_what_depends_on_the_machine(shown: str, printed
 
 def test_section_numbers_of_docstrings_exist() -> None:
     pages = "".join(path.read_text() for path in sorted((_ROOT / "docs" / "maths").glob("*.md")))
-    headings = re.findall(r"^#+ (\d(?:\.\d)?)", pages, re.MULTILINE)
+    headings = re.findall(r"^#+ (\d(?:\.\d+)?)", pages, re.MULTILINE)
     assert len(headings) == len(set(headings))
     sources = "".join(path.read_text() for path in (_ROOT / "gtsam_sdp").rglob("*.py"))
-    referred = set(re.findall(r"(?:sections? |docs/maths/,? )(\d(?:\.\d)?)\b", sources))
+    referred = set(re.findall(r"(?:sections? |docs/maths/,? )(\d(?:\.\d+)?)\b", sources))
     assert len(referred) > 3
     assert referred <= set(headings)

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from gtsam.symbol_shorthand import B, V, X
 
+from gtsam_sdp import certify, solve
+from gtsam_sdp.errors import UnsupportedFactorError
 from gtsam_sdp.lift.build import build_terms
 from gtsam_sdp.reading.graph import read
 from gtsam_sdp.terms.terms import Exactness
 from tests.factors.cases import perturbed, random_bias, random_pose
+from tests.inertial import lidar_inertial, optimized
 
 GTSAM: Any = gtsam
 GRAVITY = 9.81
@@ -132,3 +135,62 @@ def test_term_touches_the_cost_near_the_prediction(name: str) -> None:
         value = terms.value(reading.layout.lift(values), reading.layout.world)[0]
         assert terms.exactness[0] == Exactness.TANGENT
         assert value >= one.error(values) * (1 - 1e-3) - 1e-9
+
+
+@pytest.mark.parametrize("combined", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_lidar_inertial_graph_is_certified_for_its_biases(combined: bool, seed: int) -> None:
+    problem = lidar_inertial(60, np.random.default_rng(seed), combined=combined)
+    best = optimized(problem.graph, problem.start)
+    held = problem.holding(best)
+    certificate = certify(held, best)
+    assert certificate and certificate.lower_bound <= held.error(best) == certificate.cost
+    assert "hard constraint(s)" in str(certificate)
+    worse = gtsam.Values(best)
+    worse.update(X(30), best.atPose3(X(30)).compose(gtsam.Pose3.Expmap(np.full(6, 0.01))))
+    assert not certify(held, worse)
+    assert certify(held, worse).lower_bound <= certificate.cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_solve_finds_poses_and_velocities_for_biases(combined: bool) -> None:
+    problem = lidar_inertial(20, np.random.default_rng(5), combined=combined)
+    best = optimized(problem.graph, problem.start)
+    held = problem.holding(best)
+    found = solve(held, best)
+    assert found.certificate and held.error(found.values) <= held.error(best) * (1 + 1e-9)
+
+
+def test_prior_without_noise_holds_a_bias() -> None:
+    rng = np.random.default_rng(2)
+    one, [bias] = sample("ImuFactor", rng)
+    values = states(one.preintegratedMeasurements(), [bias], rng, 1e-3)
+    soft, hard = gtsam.NonlinearFactorGraph(), gtsam.NonlinearFactorGraph()
+    for graph, model in ((soft, gtsam.noiseModel.Unit.Create(6)), (hard, gtsam.noiseModel.Constrained.All(6))):
+        graph.add(one)
+        graph.add(gtsam.PriorFactorConstantBias(B(0), bias, model))
+        graph.add(gtsam.PriorFactorPose3(X(0), values.atPose3(X(0)), gtsam.noiseModel.Isotropic.Sigma(6, 0.1)))
+        graph.add(gtsam.PriorFactorVector(V(0), values.atVector(V(0)), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
+    best = optimized(hard, values)
+    assert certify(hard, best)
+    with pytest.raises(
+        UnsupportedFactorError, match=r"hold each bias with gtsam.NonlinearEqualityConstantBias"
+    ) as caught:
+        certify(soft, values)
+    [offender] = caught.value.offenders
+    assert (offender.index, offender.keys) == (0, tuple(one.keys()))
+    assert "factor 0 on x0, v0, x1, v1, b0" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_other_errors_than_the_log_map_are_refused(name: str) -> None:
+    """The error mode is compared, not believed: a mode that is the log map at these states has a term."""
+    rng = np.random.default_rng(4)
+    modes = [m for m in GTSAM.ImuFactorErrorMode.__members__.values() if m != GTSAM.ImuFactorErrorMode.Logmap]
+    assert modes
+    for mode in modes:
+        one = factor(name, rng, parameters(name == "CombinedImuFactor", rng, mode))
+        biases = [one.preintegratedMeasurements().biasHat()] * (2 if name == "CombinedImuFactor" else 1)
+        values = states(one.preintegratedMeasurements(), biases, rng, 0.1)
+        with pytest.raises(UnsupportedFactorError, match=r"not the log map on SE_2\(3\)"):
+            certify(held_graph(one, biases), values)
