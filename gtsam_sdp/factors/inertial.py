@@ -24,7 +24,7 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import Bounded, rounding_error
 from gtsam_sdp.terms.terms import Exactness, Terms
 
-_EXPLAINED = 1e-7
+_EXPLAINED = 1e-11
 """How well the log map has to explain a factor's error, relative to the size of the numbers in it."""
 
 _LARGEST_CONDITION = 1e10

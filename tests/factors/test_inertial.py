@@ -194,3 +194,37 @@ def test_other_errors_than_the_log_map_are_refused(name: str) -> None:
         values = states(one.preintegratedMeasurements(), biases, rng, 0.1)
         with pytest.raises(UnsupportedFactorError, match=r"not the log map on SE_2\(3\)"):
             certify(held_graph(one, biases), values)
+
+
+@pytest.mark.parametrize("rate", [7e-5, 1e-2])
+def test_rotation_of_the_earth_is_refused(rate: float) -> None:
+    """Even where it changes a millisecond by some 1e-8 rad only."""
+    rng = np.random.default_rng(1)
+    made = parameters(False, rng)
+    made.setOmegaCoriolis(np.array([0, 0, rate]))
+    measured, bias = (
+        GTSAM.PreintegratedImuMeasurements(made, gtsam.imuBias.ConstantBias()),
+        gtsam.imuBias.ConstantBias(),
+    )
+    measured.integrateMeasurement(np.array([0, 0, GRAVITY]), np.zeros(3), 1e-3)
+    one = gtsam.ImuFactor(X(0), V(0), X(1), V(1), B(0), measured)
+    with pytest.raises(UnsupportedFactorError, match="rotation of the earth"):
+        certify(held_graph(one, [bias]), states(measured, [bias], rng, 0.1))
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_poses_and_velocities_may_be_hard_too(combined: bool) -> None:
+    problem = lidar_inertial(30, np.random.default_rng(2), combined=combined)
+    best = optimized(problem.graph, problem.start)
+    held = problem.holding(best)
+    held.add(gtsam.PriorFactorPose3(X(3), best.atPose3(X(3)), gtsam.noiseModel.Constrained.All(6)))
+    held.add(gtsam.PriorFactorVector(V(5), best.atVector(V(5)), gtsam.noiseModel.Constrained.All(3)))
+    certificate = certify(held, best)
+    assert certificate and certificate.lower_bound <= held.error(best)
+
+
+def test_without_inertial_factors_there_is_a_bound_for_all_biases() -> None:
+    problem = lidar_inertial(30, np.random.default_rng(2))
+    best = optimized(problem.graph, problem.start)
+    dropped, held = certify(problem.graph, best, on_unsupported="drop"), certify(problem.holding(best), best)
+    assert 0 < dropped.lower_bound < held.lower_bound
