@@ -138,9 +138,9 @@ def test_what_a_wheel_says_of_itself_has_no_dead_link() -> None:
 
 def test_section_numbers_of_docstrings_exist() -> None:
     pages = "".join(path.read_text() for path in sorted((_ROOT / "docs" / "maths").glob("*.md")))
-    headings = re.findall(r"^#+ (\d(?:\.\d)?)", pages, re.MULTILINE)
+    headings = re.findall(r"^#+ (\d(?:\.\d+)?)", pages, re.MULTILINE)
     assert len(headings) == len(set(headings))
     sources = "".join(path.read_text() for path in (_ROOT / "gtsam_sdp").rglob("*.py"))
-    referred = set(re.findall(r"(?:sections? |docs/maths/,? )(\d(?:\.\d)?)\b", sources))
+    referred = set(re.findall(r"(?:sections? |docs/maths/,? )(\d(?:\.\d+)?)\b", sources))
     assert len(referred) > 3
     assert referred <= set(headings)

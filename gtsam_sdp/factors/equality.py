@@ -35,6 +35,7 @@ _STORED = {
     "Pose3": _Stored("Pose3", 12, slice(0, 9), slice(9, 12)),
     "Point2": _Stored("Vector", 2, None, slice(0, 2)),
     "Point3": _Stored("Vector", 3, None, slice(0, 3)),
+    "ConstantBias": _Stored("ConstantBias", 6, None, slice(0, 6)),
 }
 """By the type's name in the factor's name."""
 

@@ -1,6 +1,16 @@
 """The registry with the adapters of all families: importing a family registers them."""
 
-from gtsam_sdp.factors import bearing_range, equality, frobenius, pose, ranges, rotation, translation  # noqa: F401
-from gtsam_sdp.factors.registry import ADAPTERS, UNSUPPORTED
+from gtsam_sdp.factors import (  # noqa: F401
+    bearing_range,
+    equality,
+    extended,
+    frobenius,
+    inertial,
+    pose,
+    ranges,
+    rotation,
+    translation,
+)
+from gtsam_sdp.factors.registry import ADAPTERS, COSTLESS, UNSUPPORTED
 
-__all__ = ["ADAPTERS", "UNSUPPORTED"]
+__all__ = ["ADAPTERS", "COSTLESS", "UNSUPPORTED"]

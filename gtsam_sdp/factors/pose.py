@@ -56,19 +56,23 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     )
 
 
-def _prior(group: FactorGroup, lifting: Lifting) -> Terms:
+def pose_prior(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
     """A between factor from the world frame, whose point row is already relative to the measured position."""
-    layout, space = lifting.layout, lifting.layout.space
-    second = group.numbers[:, 0]
-    measured, position = _measured(group, space, "prior")
-    errors = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
-    world = layout.rotation_rows(world_numbers(len(second)))
-    return _terms(group, lifting, measured, np.zeros_like(position), errors)(
-        rotations=np.stack([world, layout.rotation[second]], axis=1),
-        translations=layout.translation[second][:, None],
-        combination=np.array([[1.0]]),
-        offset=position[:, None, :],
-    )
+
+    def build(group: FactorGroup, lifting: Lifting) -> Terms:
+        layout, space = lifting.layout, lifting.layout.space
+        second = group.numbers[:, 0]
+        measured, position = _measured(group, space, name)
+        errors = _errors(lifting, measured, lifting.rotations(second), lifting.translations(second) - position)
+        world = layout.rotation_rows(world_numbers(len(second)))
+        return _terms(group, lifting, measured, np.zeros_like(position), errors)(
+            rotations=np.stack([world, layout.rotation[second]], axis=1),
+            translations=layout.translation[second][:, None],
+            combination=np.array([[1.0]]),
+            offset=position[:, None, :],
+        )
+
+    return build
 
 
 def _terms(
@@ -97,4 +101,6 @@ def _fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
 
 for _d in ("2", "3"):
     adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2, robust=True, bends=True)(_between)
-    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix, robust=True, bends=True)(_prior)
+    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix, robust=True, bends=True)(
+        pose_prior("prior")
+    )

@@ -108,7 +108,7 @@ def pose_form(
     form = isotropic_rotation(split.kappa, measured @ turned, adjoint(turned) @ relative, space)
     coefficient, constant = form.coefficient, form.constant + 2 * split.constant
     add_anisotropic(coefficient, constant, split.rotation, split.kappa, measured, relative)
-    matrix, extra = _translation_part(split, estimate, measured, offset, space)
+    matrix, extra = translation_part(split, estimate, measured, offset, space)
     rows = space.rows
     put(matrix, slice(0, rows), slice(rows, 2 * rows), coefficient.conj())
     exactness = np.where(np.isfinite(split.loss), int(Exactness.TANGENT), int(Exactness.LOWER_BOUND))
@@ -133,7 +133,7 @@ def _loosened(split: Split, information: Array, estimate: Estimate, where: Array
     return split.replace(loose, at, np.isfinite(loose.loss) | np.isinf(split.loss[at]))
 
 
-def _translation_part(
+def translation_part(
     split: Split, estimate: Estimate, measured: Array, offset: Array, space: Space
 ) -> tuple[Array, Array]:
     """tau (|W|^2 + (2 w^^T w - |w^|^2) / 12 - k |u0|^2 u) as a matrix on (R_i, R_j, p) and a constant.

@@ -132,9 +132,14 @@ class Estimate:
         return Estimate(*(getattr(self, n)[at] for n in self.__dataclass_fields__))
 
 
+def angles_of(space: Space) -> int:
+    """Numbers of omega."""
+    return 2 * space.dimension - 3
+
+
 def estimate_of(information: Array, relative: Array, e: Array, max_cost: Array, space: Space) -> Estimate:
-    """Of errors E and e, where no factor costs more than `max_cost`."""
-    angles = information.shape[-1] - space.dimension
+    """Of errors E and e, of one vector or several, where no factor costs more than `max_cost`."""
+    angles = angles_of(space)
     omega = log_rotation(relative, space)
     cross = information[:, :angles, angles:]
     inner = information[:, angles:, angles:]
@@ -150,13 +155,14 @@ def estimate_of(information: Array, relative: Array, e: Array, max_cost: Array, 
         theta = np.sqrt(2 * max_cost / np.maximum(smallest * (1 - 1e-9), 0)) * (1 + 1e-9)
     theta = np.where(condition > 1e12, np.pi, theta)
     theta = np.where(np.isfinite(theta), theta, np.pi)
-    v = log_translation(omega, e, space)
+    vectors = e.shape[1] // space.rows
+    v = log_translation(np.repeat(omega, vectors, axis=0), e.reshape(-1, space.rows), space).reshape(len(e), -1)
     return Estimate(relative, e, omega, v, theta, np.maximum(smallest, 0.0), 0 * omega, 0 * v, 0 * theta)
 
 
 def choose_split(information: Array, estimate: Estimate, max_cost: Array, space: Space, keep: float = 1.0) -> Split:
     """For each factor the share beta that loses least; no more are tried where the loss is negligible."""
-    angles = information.shape[-1] - space.dimension
+    angles = angles_of(space)
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
     plain = is_plain(information, space)
@@ -182,10 +188,10 @@ def choose_split(information: Array, estimate: Estimate, max_cost: Array, space:
 
 def is_plain(information: Array, space: Space) -> Array:
     """Whether the translation's information is a multiple of I and nothing is correlated with it, (m,)."""
-    angles = information.shape[-1] - space.dimension
+    angles = angles_of(space)
     inner = information[:, angles:, angles:]
     smallest = smallest_eigenvalue(inner)
-    spread = np.abs(inner - scaled_identity(smallest, space.dimension)).max(axis=(1, 2))
+    spread = np.abs(inner - scaled_identity(smallest, inner.shape[-1])).max(axis=(1, 2))
     return (spread <= NEGLIGIBLE * smallest) & ~information[:, :angles, angles:].any(axis=(1, 2))
 
 
@@ -194,7 +200,7 @@ def _fair_share(information: Array, smallest: Array, space: Space) -> Array:
 
     Strong correlations leave kappa > 0 to no smaller share; to this one they always do, but for rounding.
     """
-    angles = information.shape[-1] - space.dimension
+    angles = angles_of(space)
     cross = information[:, :angles, angles:]
     moved = cross.swapaxes(1, 2) @ np.linalg.pinv(information[:, :angles, :angles], hermitian=True) @ cross
     marginal = np.linalg.eigvalsh(information[:, angles:, angles:] - symmetric(moved))[:, 0]
@@ -275,13 +281,13 @@ class _Complement:
     @classmethod
     def build(cls, information: Array, tau: Array, mixed: Array, space: Space) -> _Complement:
         """The complement where `mixed` and tau > 0; elsewhere nothing is moved."""
-        angles = information.shape[-1] - space.dimension
+        angles = angles_of(space)
         rr, rt, tt = (
             information[:, :angles, :angles],
             information[:, :angles, angles:],
             information[:, angles:, angles:],
         )
-        x = tt - scaled_identity(tau, space.dimension)
+        x = tt - scaled_identity(tau, tt.shape[-1])
         gain = np.zeros_like(rt.swapaxes(1, 2))
         at = np.flatnonzero(mixed & (tau > 0) & rt.any(axis=(1, 2)))
         if not len(at):
@@ -311,13 +317,12 @@ def _loss(kappa: Array, tau: Array, w0: Array, u0: Array, estimate: Estimate, sp
     """Twice what steps 3 and 4 lose at the estimate, up to rounding and parts that do not depend on the split."""
     angle = np.arccos(np.clip(cosine(adjoint(exp_rotation(w0, space)) @ estimate.relative, space), -1, 1))
     rotation = kappa * (np.sum((estimate.omega - w0) ** 2, axis=1) - angle**2)
-    u = space.vectors(u0)
-    world, tangent = translation_residuals(estimate, u)
-    kept = (
-        np.sum(np.abs(world) ** 2, axis=1)
-        + np.sum(np.abs(tangent) ** 2, axis=1) / 12
-        - estimate.curvature * np.sum(u0**2, axis=1) * (1 - cosine(estimate.relative, space))
-    )
+    kept = -estimate.curvature * np.sum(u0**2, axis=1) * (1 - cosine(estimate.relative, space))
+    rows, d = space.rows, space.dimension
+    for k in range(estimate.e.shape[1] // rows):
+        part = replace(estimate, e=estimate.e[:, k * rows : (k + 1) * rows])
+        world, tangent = translation_residuals(part, space.vectors(u0[:, k * d : (k + 1) * d]))
+        kept = kept + np.sum(np.abs(world) ** 2, axis=1) + np.sum(np.abs(tangent) ** 2, axis=1) / 12
     return rotation + tau * (np.sum((estimate.v - u0) ** 2, axis=1) - kept)
 
 
@@ -331,7 +336,7 @@ def translation_residuals(estimate: Estimate, u0: Array) -> tuple[Array, Array]:
 
 def _untangled_split(information: Array, smallest: Array, share: Array, space: Space) -> Split:
     """The fallback |v| >= |e| with a block-diagonal part of L below it; the loss is infinite."""
-    angles = information.shape[-1] - space.dimension
+    angles = angles_of(space)
     coupled = share > 0
     kept = (1 - share) * smallest
     part = _Complement.build(information, kept, coupled, space)
@@ -345,6 +350,6 @@ def _untangled_split(information: Array, smallest: Array, share: Array, space: S
     tau = np.where(usable | ~coupled, tau, 0.0)
     zeros = np.zeros(len(tau))
     return Split(
-        tau, rotation, kappa, np.zeros((len(tau), angles)), np.zeros((len(tau), space.dimension)), zeros,
+        tau, rotation, kappa, np.zeros((len(tau), angles)), np.zeros((len(tau), information.shape[-1] - angles)), zeros,
         np.full(len(tau), np.inf),
     )  # fmt: skip

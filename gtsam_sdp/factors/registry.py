@@ -101,6 +101,7 @@ class Lifting:
             must not depend on where it starts.
         gaps: of the bounds that terms at the same estimate proved before, the first without any gap, the second with
             the first one, ...: at values that are better than the estimate no factor's cost is further above its term.
+        held: as `estimate`, with hard vectors as they are prescribed, None if no adapter asks for that.
         touching: prefer the gradient of each cost at the estimate to its curvature, as is best at an optimum.
         share: of each factor's cost that keeps its curvature; the rest is its tangent at the estimate, (m,) or 1.
     """
@@ -112,6 +113,7 @@ class Lifting:
     gaps: tuple[float, ...] = ()
     share: Array | float = 1.0
     touching: bool = True
+    held: Array | None = None
 
     def rotations(self, numbers: Array) -> Array:
         """R of variables (WORLD: the identity), (m, rows, rows)."""
@@ -149,6 +151,7 @@ class Adapter:
         unit_dimension: noise dimension at which unit noise is suspicious (GTSAM replaces models silently).
         vector_length: numbers in its vectors; None: as many as its noise has.
         robust: whether its terms heed `Lifting.share`, so that the noise may have a robust loss.
+        known: slots of keys that must have hard values.
         bends: whether its terms heed `FactorGroup.kept`.
     """
 
@@ -160,6 +163,7 @@ class Adapter:
     unit_dimension: int | None = None
     vector_length: int | None = None
     robust: bool = False
+    known: tuple[int, ...] = ()
     bends: bool = False
 
 
@@ -175,6 +179,7 @@ def adapter(
     unit_dimension: int | None = None,
     vector_length: int | None = None,
     robust: bool = False,
+    known: tuple[int, ...] = (),
     bends: bool = False,
 ) -> Callable[[BuildTerms], BuildTerms]:
     """Registers the decorated function as the adapter of a GTSAM factor type, `kinds` by their names in `KINDS`."""
@@ -182,7 +187,7 @@ def adapter(
 
     def register(build: BuildTerms) -> BuildTerms:
         ADAPTERS[type_name] = Adapter(
-            type_name, needed, absolute, build, fix, unit_dimension, vector_length, robust, bends
+            type_name, needed, absolute, build, fix, unit_dimension, vector_length, robust, known, bends
         )
         return build
 
@@ -195,6 +200,10 @@ UNSUPPORTED: dict[str, str] = {}
 def unsupported(type_name: str, reason: str) -> None:
     """States why a factor type cannot be lifted, for the error message."""
     UNSUPPORTED[type_name] = reason
+
+
+COSTLESS: set[str] = set()
+"""Factors whose error is zero at all values: they only keep an optimizer from drifting."""
 
 
 UserTerm = Callable[[Any, gtsam.Values], Term | None]

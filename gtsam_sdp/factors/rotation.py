@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint
-from gtsam_sdp.factors.registry import FactorGroup, FixedValues, Lifting, adapter, world_numbers
+from gtsam_sdp.factors.registry import COSTLESS, FactorGroup, FixedValues, Lifting, adapter, world_numbers
 from gtsam_sdp.factors.rotation_form import rotation_form
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.terms.terms import Terms, no_rows
@@ -42,7 +44,9 @@ def _between(group: FactorGroup, lifting: Lifting) -> Terms:
     return rotation_terms(group, lifting, group.numbers[:, 0], group.numbers[:, 1], measured)
 
 
-def _prior(name: str):
+def rotation_prior(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
+    """A between factor from the world frame, its measurement read by its name."""
+
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
         measured = _measured(group, lifting.layout.space, name)
         return rotation_terms(group, lifting, world_numbers(len(group.index)), group.numbers[:, 0], measured)
@@ -59,5 +63,8 @@ def _fix(name: str):
 
 for _d in ("2", "3"):
     adapter(f"BetweenFactorRot{_d}", [f"Rot{_d}"] * 2)(_between)
-    adapter(f"PriorFactorRot{_d}", [f"Rot{_d}"], absolute=True, fix=_fix("prior"))(_prior("prior"))
-    adapter(f"PoseRotationPrior{_d}D", [f"Pose{_d}"], absolute=True, fix=_fix("measured"))(_prior("measured"))
+    adapter(f"PriorFactorRot{_d}", [f"Rot{_d}"], absolute=True, fix=_fix("prior"))(rotation_prior("prior"))
+    adapter(f"PoseRotationPrior{_d}D", [f"Pose{_d}"], absolute=True, fix=_fix("measured"))(rotation_prior("measured"))
+
+for _group in ("Rot2", "Rot3", "Pose2", "Pose3", "SO3", "SO4", "SL4", "Gal3", "Similarity2", "Similarity3"):
+    COSTLESS.add(f"KarcherMeanFactor{_group}")

@@ -1,5 +1,4 @@
-"""Factors on positions: points and vectors, PoseTranslationPrior*, GPSFactor, RelativeTranslationFactor*,
-KnownLandmarkFactor*."""
+"""Factors on positions: points, vectors, numbers, biases, PoseTranslationPrior*, GPSFactor, KnownLandmarkFactor*."""
 
 from __future__ import annotations
 
@@ -21,12 +20,17 @@ from gtsam_sdp.terms.terms import Exactness, Terms, no_rows, residual_matrix
 from gtsam_sdp.values.layout import Layout
 
 
+def as_vector(value: Any) -> Array:
+    """Numbers of a vector, a number or a bias."""
+    return value.vector() if isinstance(value, gtsam.imuBias.ConstantBias) else np.atleast_1d(value)
+
+
 def _positions(group: FactorGroup, layout: Layout, name: str) -> Array:
-    """Measured vectors as rows, (m, q, rows)."""
-    return layout.space.pack(group.gather(lambda f: np.atleast_1d(getattr(f, name)())))
+    """Measured vectors, numbers or biases as rows, (m, q, rows)."""
+    return layout.space.pack(group.gather(lambda f: as_vector(getattr(f, name)())))
 
 
-def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
+def difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
     """1/2 |x_last - x_first - measured|^2 of vectors or of the translations of poses; one key: x - measured."""
     layout = lifting.layout
     weights = axis_weights(group.information, layout.space.dimension)
@@ -48,7 +52,7 @@ def _difference(group: FactorGroup, lifting: Lifting, measured: Array) -> Terms:
 
 def _measuring(name: str) -> Callable[[FactorGroup, Lifting], Terms]:
     def build(group: FactorGroup, lifting: Lifting) -> Terms:
-        return _difference(group, lifting, _positions(group, lifting.layout, name))
+        return difference(group, lifting, _positions(group, lifting.layout, name))
 
     return build
 
@@ -199,6 +203,9 @@ for _name in ("Point2", "Point3", "Vector"):
     adapter(f"BetweenFactor{_name}", ["Vector"] * 2, absolute=True)(_measuring("measured"))
 for _name in ("Point1", "Point2", "Point3", "Vector", "Vector6"):
     adapter(f"PriorFactor{_name}", ["Vector"], absolute=True, fix=_fix("prior"))(_measuring("prior"))
+for _name in ("Double", "ConstantBias"):
+    adapter(f"BetweenFactor{_name}", [_name] * 2, absolute=True)(_measuring("measured"))
+    adapter(f"PriorFactor{_name}", [_name], absolute=True, fix=_fix("prior"))(_measuring("prior"))
 adapter("GPSFactor", ["Pose3"], absolute=True, fix=_fix("measurementIn"))(_measuring("measurementIn"))
 adapter("GPSFactorArm", ["Pose3"], absolute=True)(_gps_arm)
 unsupported("GPSFactorArmCalib", "a lever arm that is estimated is multiplied by the rotation, which is not linear")

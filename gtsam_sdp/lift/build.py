@@ -10,6 +10,7 @@ from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.factors.families import ADAPTERS
 from gtsam_sdp.factors.registry import Lifting
 from gtsam_sdp.lift.robust import Intervals, robust_terms_of
+from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.terms.terms import Terms
 
@@ -28,7 +29,9 @@ def build_terms(
     `gaps` that terms at this estimate left before they are tighter (see `Lifting`). Those of factors with a robust loss
     need to hold on `intervals` only. `touching` is as in `Lifting`.
     """
-    lifting = Lifting(reading.layout, reading.estimate, reading.cost, at_measurements, gaps, touching=touching)
+    lifting = Lifting(
+        reading.layout, reading.estimate, reading.cost, at_measurements, gaps, touching=touching, held=_held(reading)
+    )  # fmt: skip
     terms = [ADAPTERS[group.type_name].build(group, lifting) for group in reading.groups if group.loss is None]
     terms += [group.build(lifting) for group in reading.fitted]
     terms += [user.term.to_terms(user.index, user.keys, reading.layout) for user in reading.user_factors]
@@ -42,3 +45,17 @@ def build_terms(
             )
         terms += robust_terms_of(reading, intervals, at_measurements=at_measurements)
     return terms
+
+
+def _held(reading: Reading) -> Array | None:
+    """The estimate with hard vectors as they are prescribed, if a factor needs to know one."""
+    if not any(ADAPTERS[group.type_name].known for group in reading.groups):
+        return None
+    held, layout = reading.estimate.copy(), reading.layout
+    for group in reading.hard:
+        fix = ADAPTERS[group.type_name].fix
+        assert fix is not None
+        vectors = fix(group, layout, reading.estimate).translations
+        if vectors is not None:
+            held[layout.translation[group.numbers[:, :1]] + np.arange(vectors.shape[1])] = vectors
+    return held

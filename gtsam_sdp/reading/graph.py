@@ -16,7 +16,7 @@ from gtsam_sdp.errors import (
     UnsupportedFactorError,
     UnsupportedNoiseError,
 )
-from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
+from gtsam_sdp.factors.families import ADAPTERS, COSTLESS, UNSUPPORTED
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
@@ -46,12 +46,16 @@ from gtsam_sdp.values.layout import Layout
 from gtsam_sdp.values.space import Space
 
 OnUnsupported = Literal["raise", "drop"]
+UNKNOWN_BIAS = (
+    "its bias is unknown and turns with the pose, a product that the lift does not hold; hold each bias with "
+    "gtsam.NonlinearEqualityConstantBias at its value: the bound is then one for these biases"
+)
 NO_TERM = "no term is known for this factor type"
 
 
 @dataclass(frozen=True)
 class UserFactor:
-    """A factor whose term comes from a user's function."""
+    """A factor whose term comes from a user's function, or that costs nothing."""
 
     index: int
     type_name: str
@@ -123,6 +127,7 @@ def read(
     table = _list_factors(graph)
     variables = read_variables(table, values)
     sorted_factors = _sort_factors(table, values, variables)
+    _refuse_unknown(table, sorted_factors)
     _fit_the_rest(table, values, sorted_factors, variables)
     if on_unsupported == "drop":
         _check_droppable(table, sorted_factors.offenders)
@@ -190,7 +195,7 @@ def _factor_costs(table: FactorTable, values: gtsam.Values) -> Array:
     costs, position = np.zeros(len(table.index)), 0
     try:
         for position, factor in enumerate(table.factors):
-            costs[position] = factor.error(values)
+            costs[position] = gtsam.NonlinearFactor.error(factor, values)  # ExtendedPriorFactor has another `error`
     except RuntimeError as error:  # a dropped factor may need values of other types
         raise InvalidGraphError(
             f"The cost of {table.name(position)} cannot be evaluated at the values: {str(error).strip()}"
@@ -265,6 +270,9 @@ def _sort_factors(table: FactorTable, values: gtsam.Values, variables: Variables
     for name, members in by_type.items():
         if has_user_terms(name):
             members = _take_user_factors(table, values, name, members, result)
+        if name in COSTLESS:
+            result.user.extend(UserFactor(int(table.index[p]), name, table.keys(p), Term(())) for p in members)
+            continue
         adapter = ADAPTERS.get(name)
         if adapter is not None and members:
             check_kinds(table, variables, adapter, members)
@@ -276,6 +284,22 @@ def _sort_factors(table: FactorTable, values: gtsam.Values, variables: Variables
             result.unknown.extend(members)
     result.offenders.sort(key=lambda o: o.index)
     return result
+
+
+def _refuse_unknown(table: FactorTable, result: _Sorted) -> None:
+    """Files the factors as offenders whose biases have no hard values."""
+    hard = {table.keys(p)[0] for members in result.hard for p in members.positions.tolist()}
+    for place, members in enumerate(result.soft):
+        known = ADAPTERS[members.type_name].known
+        if not known:
+            continue
+        unknown = np.array([any(table.keys(p)[slot] not in hard for slot in known) for p in members.positions.tolist()])
+        result.offenders.extend(_offender(table, p, UNKNOWN_BIAS) for p in members.positions[unknown].tolist())
+        result.soft[place] = replace(
+            members, positions=members.positions[~unknown], models=members.models.select(~unknown)
+        )  # fmt: skip
+    result.soft[:] = [members for members in result.soft if len(members.positions)]
+    result.offenders.sort(key=lambda o: o.index)
 
 
 def _fit_the_rest(table: FactorTable, values: gtsam.Values, result: _Sorted, variables: Variables) -> None:

@@ -95,7 +95,8 @@ def read_variables(table: FactorTable, values: gtsam.Values) -> Variables:
 def _lengths(values: gtsam.Values, keys: Array, kinds: Sequence[Kind]) -> Array:
     """Numbers of a vector, 0 for other kinds, (v,)."""
     lengths = [
-        np.size(kind.at(values, key)) if kind.has_length else 0 for key, kind in zip(keys.tolist(), kinds, strict=True)
+        kind.fixed_length or (np.size(kind.at(values, key)) if kind.has_length else 0)
+        for key, kind in zip(keys.tolist(), kinds, strict=True)
     ]
     return np.array(lengths)
 
@@ -121,7 +122,7 @@ def check_lengths(
     """Raises InvalidGraphError where vectors have not as many numbers as factors of one type need."""
     dimension = adapter.vector_length or dimension
     numbers = variables.numbers(table.key_table(positions))
-    for slot in (slot for slot, kind in enumerate(adapter.kinds) if kind.has_length):
+    for slot in (slot for slot, kind in enumerate(adapter.kinds) if kind.has_length and not kind.fixed_length):
         lengths = variables.lengths[numbers[:, slot]]
         wrong = np.flatnonzero(lengths != dimension)
         if len(wrong):

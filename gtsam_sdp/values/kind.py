@@ -24,7 +24,8 @@ class Kind(ABC):
         name: of the type in GTSAM.
         dimension: 2 or 3, None for both.
         blocks: the blocks of rows that it owns, in the order of `BLOCKS`.
-        has_length: whether its values differ in length.
+        has_length: whether the layout counts its numbers, which are those of a vector.
+        fixed_length: how many these are, 0 where its values differ in length.
         can_be_probed: whether errors may be linear in its numbers.
         is_supported: whether it has numbers.
     """
@@ -33,6 +34,7 @@ class Kind(ABC):
     dimension: ClassVar[int | None] = None
     blocks: ClassVar[tuple[Block, ...]] = ()
     has_length: ClassVar[bool] = False
+    fixed_length: ClassVar[int] = 0
     can_be_probed: ClassVar[bool] = True
     is_supported: ClassVar[bool] = True
 

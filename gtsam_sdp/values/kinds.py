@@ -10,6 +10,8 @@ import numpy as np
 
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.values.constant_bias import ConstantBias
+from gtsam_sdp.values.double import Double
 from gtsam_sdp.values.kind import Kind
 from gtsam_sdp.values.pose2 import Pose2
 from gtsam_sdp.values.pose3 import Pose3
@@ -18,12 +20,14 @@ from gtsam_sdp.values.rot3 import Rot3
 from gtsam_sdp.values.unit3 import Unit3
 from gtsam_sdp.values.vector import Vector
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Rot2(), Rot3(), Unit3(), Pose2(), Pose3(), Vector())}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (Rot2(), Rot3(), Unit3(), Pose2(), Pose3(), Vector(), Double(), ConstantBias())
+}
 """By the name of the type in GTSAM."""
 
 
 class Other(Kind):
-    """Types that are not supported, as biases and cameras: only factors without a term may hold them."""
+    """Types that are not supported, as cameras and calibrations: only factors without a term may hold them."""
 
     name, can_be_probed, is_supported = "other", False, False
 
@@ -52,7 +56,7 @@ class Other(Kind):
 
 
 OTHER = Other()
-_PROBED_FIRST = ("Rot3", "Rot2", "Vector", "Unit3")
+_PROBED_FIRST = ("Rot3", "Rot2", "Vector", "Unit3", "ConstantBias", "Double")
 """The order in which types that GTSAM does not list are tried."""
 
 

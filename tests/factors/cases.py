@@ -25,8 +25,16 @@ def random_pose(d: int, rng: Rng, scale: float = 3.0) -> Any:
     return pose_type(random_rotation(d, rng), rng.normal(size=d) * scale)
 
 
+def random_bias(rng: Rng) -> Any:
+    return gtsam.imuBias.ConstantBias(rng.normal(size=3), rng.normal(size=3) / 10)
+
+
 def random_value(kind: str, rng: Rng) -> Any:
-    """A random value: `Rot2`, `Rot3`, `Unit3`, `Pose2`, `Pose3`, or `Vector5`."""
+    """A random value: `Rot2`, `Rot3`, `Unit3`, `Pose2`, `Pose3`, `Double1`, `ConstantBias6`, or `Vector5`."""
+    if kind == "Double1":
+        return float(rng.normal() * 3)
+    if kind == "ConstantBias6":
+        return random_bias(rng)
     if kind == "Unit3":
         return gtsam.Unit3(rng.normal(size=3))
     if kind.startswith("Rot"):
@@ -54,6 +62,11 @@ def constant_velocity(keys: list[int], noise: Any, rng: Rng) -> Any:
 
 
 def perturbed(value: Any, rng: Rng, size: float) -> Any:
+    if isinstance(value, float):
+        return value + float(rng.normal()) * size
+    if isinstance(value, gtsam.imuBias.ConstantBias):
+        moved = value.vector() + rng.normal(size=6) * size
+        return gtsam.imuBias.ConstantBias(moved[:3], moved[3:])
     if isinstance(value, np.ndarray):
         return value + rng.normal(size=value.shape) * size
     dimension = value.dim() if hasattr(value, "dim") else {"Rot2": 1, "Rot3": 3}[type(value).__name__]
@@ -126,6 +139,9 @@ def _family(d: int) -> list[Case]:
         Case(f"PoseRotationPrior{d}D", (pose,), turn, lambda k, n, r: getattr(g, f"PoseRotationPrior{d}D")(*k, random_rotation(d, r), n)),
         Case(f"BetweenFactor{pose}", (pose, pose), tangent, lambda k, n, r: getattr(g, f"BetweenFactor{pose}")(*k, random_pose(d, r), n)),
         Case(f"PriorFactor{pose}", (pose,), tangent, lambda k, n, r: getattr(g, f"PriorFactor{pose}")(*k, random_pose(d, r), n)),
+        Case(f"ExtendedPriorFactor{rot}", (rot,), turn, lambda k, n, r: getattr(g, f"ExtendedPriorFactor{rot}")(*k, random_rotation(d, r), n)),
+        Case(f"ExtendedPriorFactor{pose}", (pose,), tangent, lambda k, n, r: getattr(g, f"ExtendedPriorFactor{pose}")(*k, random_pose(d, r), n)),
+        Case(f"ExtendedPriorFactorPoint{d}", (vector,), d, lambda k, n, r: getattr(g, f"ExtendedPriorFactorPoint{d}")(*k, r.normal(size=d), r.normal(size=d), n), exact_for=iso),
         Case(f"PoseTranslationPrior{d}D", (pose,), d, lambda k, n, r: getattr(g, f"PoseTranslationPrior{d}D")(*k, r.normal(size=d), n), exact_for=iso),
         Case(f"RelativeTranslationFactor{d}", (rot, vector, vector), d, lambda k, n, r: getattr(g, f"RelativeTranslationFactor{d}")(*k, r.normal(size=d), r.uniform(0.1, 9)), noises=(unit,), exact_for=(unit,)),
         Case(f"KnownLandmarkFactor{pose}", (pose,), d, lambda k, n, r: getattr(g, f"KnownLandmarkFactor{pose}")(*k, r.normal(size=d) * 4, r.normal(size=d), n), exact_for=iso),
@@ -160,6 +176,13 @@ _VECTORS = [
     Case("PriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.PriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("PriorFactorVector6", ("Vector6",), 6, lambda k, n, r: GTSAM.PriorFactorVector6(*k, r.normal(size=6), n), exact_for=(unit, isotropic)),
     Case("PriorFactorPoint1", ("Vector1",), 1, lambda k, n, r: GTSAM.PriorFactorPoint1(*k, r.normal(size=1), n), exact_for=ALL),
+    Case("BetweenFactorDouble", ("Double1", "Double1"), 1, lambda k, n, r: GTSAM.BetweenFactorDouble(*k, r.normal(), n), exact_for=ALL),
+    Case("PriorFactorDouble", ("Double1",), 1, lambda k, n, r: GTSAM.PriorFactorDouble(*k, r.normal(), n), exact_for=ALL),
+    Case("BetweenFactorConstantBias", ("ConstantBias6", "ConstantBias6"), 6, lambda k, n, r: GTSAM.BetweenFactorConstantBias(*k, random_bias(r), n), exact_for=(unit, isotropic)),
+    Case("PriorFactorConstantBias", ("ConstantBias6",), 6, lambda k, n, r: GTSAM.PriorFactorConstantBias(*k, random_bias(r), n), exact_for=(unit, isotropic)),
+    Case("ExtendedPriorFactorDouble", ("Double1",), 1, lambda k, n, r: GTSAM.ExtendedPriorFactorDouble(*k, r.normal(), r.normal(size=1), n), exact_for=ALL),
+    Case("ExtendedPriorFactorConstantBias", ("ConstantBias6",), 6, lambda k, n, r: GTSAM.ExtendedPriorFactorConstantBias(*k, random_bias(r), r.normal(size=6), n), exact_for=(unit, isotropic)),
+    Case("ExtendedPriorFactorVector", ("Vector4",), 4, lambda k, n, r: GTSAM.ExtendedPriorFactorVector(*k, r.normal(size=4), n), exact_for=(unit, isotropic)),
     Case("GPSFactorArm", ("Pose3",), 3, lambda k, n, r: GTSAM.GPSFactorArm(*k, r.normal(size=3), r.normal(size=3), n), exact_for=(unit, isotropic)),
     *(
         Case(f"WnoaMotionFactorPoint{k}", (f"Vector{k}",) * 4, k, lambda k, n, r: constant_velocity(k, n, r), noises=(unit, isotropic, diagonal), exact_for=(unit, isotropic, diagonal) if k == 1 else (unit, isotropic))

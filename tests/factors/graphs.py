@@ -43,6 +43,8 @@ def _weak_priors(kind: str, key: int, rng: np.random.Generator) -> list[Any]:
     """Pulls a value weakly to a random place."""
     g: Any = gtsam
     mean, d = random_value(kind, rng), int(kind[-1])
+    if kind in ("Double1", "ConstantBias6"):
+        return [getattr(g, f"PriorFactor{kind[:-1]}")(key, mean, gtsam.noiseModel.Isotropic.Sigma(d, 3.0))]
     if kind.startswith("Vector"):
         return [getattr(g, f"PriorFactorPoint{d}")(key, mean, gtsam.noiseModel.Isotropic.Sigma(d, 3.0))]
     turn = gtsam.noiseModel.Isotropic.Sigma(2 * d - 3, 2.0)
