@@ -37,9 +37,9 @@ class State:
         step: by name; empty: the one before goes on.
         cost: of values of the graph, NaN if none is told.
         bound: a verified lower bound of it, NaN if none is told.
-        done: part of the step, or of a batch.
-        total: the whole; 0 where the length is not known.
-        task: one of many, by name; a new one forgets what was known of the one before.
+        done: how many tasks of a batch are done.
+        total: how many there are; 0 where that is not known.
+        task: one of the batch, by name; a new one forgets what was known of the one before.
     """
 
     step: str = ""
@@ -54,10 +54,7 @@ class State:
         if new.task and new.task != self.task:
             return new
         cost, bound = _best(min, self.cost, new.cost), _best(max, self.bound, new.bound)
-        done, total = (new.done, new.total) if new.total else (self.done, self.total)
-        if new.step and not new.total and not self.task:
-            done = total = 0
-        return State(new.step or self.step, cost, bound, done, total, self.task)
+        return State(new.step or self.step, cost, bound, self.done, self.total, self.task)
 
     @property
     def text(self) -> str:
@@ -73,9 +70,11 @@ def _best(choose: Callable[[float, float], float], known: float, new: float) -> 
     return choose(known, new)
 
 
-def report_now(step: str = "", *, cost: float = math.nan, bound: float = math.nan, done: int = 0, total: int = 0) -> None:
+def report_now(
+    step: str = "", *, cost: float = math.nan, bound: float = math.nan, done: int = 0, total: int = 0
+) -> None:
     """Says what begins, or goes on, and what is known: see `State`."""
-    _log(State(step, cost, bound, done, total))
+    _log(State(step, cost, bound))
 
 
 def report_task(task: str, done: int, total: int) -> None:

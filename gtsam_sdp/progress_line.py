@@ -46,7 +46,9 @@ class Line:
         grid = Table.grid(padding=(0, 2), expand=False)
         for _ in row:
             grid.add_column(no_wrap=True, overflow="ellipsis")
-        grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") if isinstance(cell, str) else cell for cell in row))
+        grid.add_row(
+            *(Text(cell, no_wrap=True, overflow="ellipsis") if isinstance(cell, str) else cell for cell in row)
+        )
         return grid
 
 
