@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 _BEFORE_THE_LINE = 0.4
-"""Work that is shorter shows no line [s]."""
+"""Work that is shorter shows no line [s]; the line's process draws nothing for a little longer than that."""
 
 _BEFORE_A_REPORT, _BETWEEN_REPORTS = 5.0, 10.0
 """The same where standard error is no terminal, and from one line to the next [s]."""
@@ -110,11 +110,14 @@ class Clock:
 
 def tell(text: str) -> None:
     """Writes a line to standard error, above the line that lives if there is one."""
-    for handler in logging.getLogger("gtsam_sdp").handlers:
-        if isinstance(handler, _Shown):
-            handler.say(text)
-            return
-    _write(text)
+    if not tell_above_the_line(text):
+        _write(text)
+
+
+def tell_above_the_line(text: str) -> bool:
+    """Writes a line above the one that lives in the terminal; False if there is none."""
+    shown = [handler for handler in logging.getLogger("gtsam_sdp").handlers if isinstance(handler, _Shown)]
+    return any(handler.say(text) for handler in shown)
 
 
 def _write(text: str) -> None:
@@ -153,11 +156,11 @@ class _Shown(logging.Handler):
     def __init__(self, lines: bool, live: bool) -> None:
         super().__init__(logging.DEBUG)
         self._lines, self._began, self._state = lines, time.time(), State()
-        self._process: subprocess.Popen[str] | None = None
         self._ended = threading.Event()
-        if live:
-            work = self._draw if _is_terminal() else self._report
-            threading.Thread(target=work, name="gtsam_sdp progress", daemon=True).start()
+        self._process = _start_line() if live and _is_terminal() else None
+        self._send({"state": self._fields()})
+        if live and self._process is None:
+            threading.Thread(target=self._report, name="gtsam_sdp progress", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Takes a record."""
@@ -166,26 +169,34 @@ class _Shown(logging.Handler):
             self._state = self._state.then(state)
             self._send({"state": self._fields()})
         elif self._lines and record.levelno >= logging.INFO:
-            self.say(f"gtsam_sdp: {record.getMessage()}")
-
-    def say(self, text: str) -> None:
-        """Writes a line above the one that lives."""
-        with self.lock or threading.RLock():
-            if not self._send({"say": text}):
+            text = f"gtsam_sdp: {record.getMessage()}"
+            if not self.say(text):
                 _write(text)
+
+    def say(self, text: str) -> bool:
+        """Writes a line above the one that lives; False if none is drawn."""
+        with self.lock or threading.RLock():
+            return self._is_drawn() and self._send({"say": text})
 
     def end(self) -> None:
         """Clears the line that lives."""
         self._ended.set()
         with self.lock or threading.RLock():
             process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-            try:
-                process.wait(_ENDING)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        if process is None or process.stdin is None:
+            return
+        if not self._is_drawn():
+            process.kill()
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _is_drawn(self) -> bool:
+        return time.time() - self._began >= _BEFORE_THE_LINE
 
     def _fields(self) -> dict[str, object]:
         known = {name: value for name, value in asdict(self._state).items() if value == value}  # NaN is no JSON
@@ -198,21 +209,9 @@ class _Shown(logging.Handler):
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
-        except OSError:
-            self._process = None
+        except (OSError, ValueError):
             return False
         return True
-
-    def _draw(self) -> None:
-        """Starts the line's process, if the work takes long enough."""
-        if self._ended.wait(_BEFORE_THE_LINE) or not sys.executable:
-            return
-        with self.lock or threading.RLock(), suppress(OSError, ValueError, AttributeError):
-            if not self._ended.is_set():
-                self._process = subprocess.Popen(
-                    [sys.executable, str(_LINE)], stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), text=True
-                )
-                self._send({"state": self._fields()})
 
     def _report(self) -> None:
         """Writes a line now and then."""
@@ -222,6 +221,17 @@ class _Shown(logging.Handler):
             state = self._state
             part = f"{state.done} of {state.total}, " if state.total else ""
             _write(f"gtsam_sdp: {time.time() - self._began:.0f} s: {part}{state.text or 'at work'}")
+
+
+def _start_line() -> subprocess.Popen[str] | None:
+    """Starts the process that draws the line: at once, because what comes next may hold the interpreter."""
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.executable:
+            return subprocess.Popen(
+                [sys.executable, "-I", str(_LINE), str(_BEFORE_THE_LINE + 0.1)],
+                stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), stderr=subprocess.DEVNULL, text=True,
+            )  # fmt: skip
+    return None
 
 
 def _is_terminal() -> bool:

@@ -56,6 +56,7 @@ def main() -> None:
     """Draws until standard input ends; who reads Ctrl-C is the program that was asked to work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line, console = Line(), Console(file=sys.stdout, highlight=False)
+    time.sleep(float(sys.argv[1]))
     with Live(line, console=console, refresh_per_second=_A_SECOND, transient=True) as live:
         for message in map(json.loads, sys.stdin):
             if "say" in message:

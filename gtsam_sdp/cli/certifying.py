@@ -15,8 +15,9 @@ from gtsam_sdp.cli.inputs import check_graph, head, on_unsupported, size_facts
 from gtsam_sdp.cli.results import read_for_result, written
 from gtsam_sdp.errors import DatasetError, InvalidGraphError
 from gtsam_sdp.files.datasets import PoseGraphFile
+from gtsam_sdp.plain import finite_or_none
 from gtsam_sdp.progress import tell
-from gtsam_sdp.results.certificate import Certificate, finite_or_none
+from gtsam_sdp.results.certificate import Certificate
 from gtsam_sdp.results.notes import Note
 from gtsam_sdp.search.local import Optimization, OptimizationInterrupted, optimise
 from gtsam_sdp.show.rows import row_lines

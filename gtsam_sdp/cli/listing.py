@@ -11,6 +11,7 @@ from gtsam_sdp.cli.rows import COLUMNS, csv_line, table
 from gtsam_sdp.cli.streams import write
 from gtsam_sdp.files.info import describe, info_text
 from gtsam_sdp.files.shipped import shipped_datasets
+from gtsam_sdp.progress import showing_progress
 
 
 def described(arguments: argparse.Namespace, name: str) -> Answer:
@@ -21,7 +22,8 @@ def described(arguments: argparse.Namespace, name: str) -> Answer:
 
 def list_shipped(arguments: argparse.Namespace) -> int:
     """Shows the data sets that ship with GTSAM."""
-    rows = [shipped.to_dict() for shipped in shipped_datasets()]
+    with showing_progress(False, live=True):
+        rows = [shipped.to_dict() for shipped in shipped_datasets()]
     columns = COLUMNS["list"]
     if arguments.json:
         write(json.dumps(rows, indent=2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gtsam_sdp.errors import SuspiciousInputWarning
-from gtsam_sdp.progress import tell
+from gtsam_sdp.progress import tell, tell_above_the_line
 
 _WIDE = 10_000
 """Characters: in a pipe no column is cut."""
@@ -38,6 +40,8 @@ def write(text: str) -> None:
         AnswerLostError: it cannot be written.
     """
     try:
+        if sys.stdout.isatty() and tell_above_the_line(text):
+            return
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except OSError as error:
@@ -58,10 +62,10 @@ def tell_error(text: str) -> None:
 
 def table_text(table: Table) -> str:
     """A table as text: as wide as the terminal, or as it needs to be."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    with console.capture() as shown:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in shown.get().splitlines())
+    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    text = io.StringIO()
+    Console(file=text, width=wide, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 @contextmanager

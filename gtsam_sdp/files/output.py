@@ -37,10 +37,10 @@ def check_place(option: str, path: Path) -> None:
     Raises:
         DatasetError: names the option.
     """
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise DatasetError(f"{option} {path}: give a file in a folder that exists.")
-    is_new = not path.exists()
     try:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise DatasetError(f"{option} {path}: give a file in a folder that exists.")
+        is_new = not path.exists()
         with path.open("ab"):
             pass
         if is_new:

@@ -123,7 +123,7 @@ class _Reader:
 def looks_like_pyfg(text: str) -> bool:
     """Whether the first line of a file has names where g2o has numbers."""
     for _, words in numbered_words(text):
-        return words[0] in PYFG_TAGS and any(_NAME.fullmatch(word) for word in words[1:4])
+        return words[0] in _TAGS and any(_NAME.fullmatch(word) for word in words[1:4])
     return False
 
 
@@ -162,9 +162,9 @@ def _is_vertex(tag: str) -> bool:
 def _parse(path: Path, number: int, words: list[str], reader: _Reader) -> tuple[_Tag, _Line]:
     """The words of a line, checked as far as the line alone tells."""
     where = f"{path}, line {number}"
-    tag = PYFG_TAGS.get(words[0])
+    tag = _TAGS.get(words[0])
     if tag is None:
-        raise DatasetError(f"{where}: unknown tag {words[0][:40]!r}. Supported in PyFG are {', '.join(PYFG_TAGS)}.")
+        raise DatasetError(f"{where}: unknown tag {words[0][:40]!r}. Supported in PyFG are {', '.join(_TAGS)}.")
     if len(words) - 1 != tag.words:
         raise wrong_count(where, words, tag.words, "words")
     if tag.dimension and reader.dimension not in (0, tag.dimension):
@@ -259,7 +259,7 @@ def _range(reader: _Reader, line: _Line) -> None:
     reader.add_factor(line, factor(*keys, line.value[0], gtsam.noiseModel.Isotropic.Sigma(1, sigma)))
 
 
-PYFG_TAGS: Mapping[str, _Tag] = {
+_TAGS: Mapping[str, _Tag] = {
     "VERTEX_SE2": _Tag(_vertex_pose, 2, 1, 3, 0),
     "VERTEX_SE3:QUAT": _Tag(_vertex_pose, 3, 1, 7, 0),
     "VERTEX_XY": _Tag(_vertex_point, 2, 1, 2, 0, timed=False),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from pathlib import Path
 
 import gtsam
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp.cli import command
+from gtsam_sdp.cli import command, listing
 from gtsam_sdp.files.shipped import shipped_datasets
 from tests.cli.conftest import Run
 from tests.cli.test_command import write_ring
@@ -127,18 +128,21 @@ def test_ctrl_c_ends_with_what_is_done(run: Run, folder: Path, monkeypatch: pyte
     assert "interrupted before the other 1" in out
 
 
-def test_all_data_sets_that_are_listed_are_read(run: Run) -> None:
-    out = run("list")[1]
-    names = [line.split()[0] for line in out.splitlines()[1:]]
+def test_list(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is listed is there by its name, as it is said."""
+    found = shipped_datasets()
+    monkeypatch.setattr(listing, "shipped_datasets", lambda: found)
+    names = [line.split()[0] for line in run("list")[1].splitlines()[1:]]
     assert {"w100", "goats_15", "victoria_park", "pose3example-grid"} <= set(names)
-    listed = {row["name"]: row for row in json.loads(run("list", "--json")[1])}
-    assert list(listed) == names
+    assert [row["name"] for row in json.loads(run("list", "--json")[1])] == names
     assert run("list", "--csv")[1].splitlines()[0] == "name,dimension,keys,factors,format"
-    for shipped in shipped_datasets():
-        if shipped.factors > 3000:
+    for shipped in found:
+        if shipped.factors > 2000:
             continue
         load = gtsam_sdp.load_pyfg if shipped.format == "PyFG" else gtsam_sdp.load_g2o
-        graph, values = load(shipped.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gtsam_sdp.SuspiciousInputWarning)
+            graph, values = load(shipped.name)
         assert (graph.size(), values.size()) == (shipped.factors, shipped.keys), shipped.name
 
 
