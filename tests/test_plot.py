@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import gtsam
@@ -12,8 +14,9 @@ import numpy as np
 import pytest
 
 from gtsam_sdp import MatplotlibNotInstalledError, Qcqp, certify, plot, refine, relax, solve
+from gtsam_sdp.plot.marks import colours
 from gtsam_sdp.plot.relaxation import smallest_eigenvalues
-from gtsam_sdp.plot.trajectory import positions
+from gtsam_sdp.plot.trajectory import positions, sorts_of
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.results.notes import percent
 from tests import problems
@@ -87,7 +90,7 @@ def test_trajectory_tells_how_few_factors_cost_most(ax: Any) -> None:
     graph.add(gtsam.PriorFactorPose2(0, values.atPose2(0), gtsam.noiseModel.Unit.Create(3)))
     certificate = certify(graph, values)
     plot.plot_trajectory(graph, values, certificate, ax=ax)
-    assert ax.get_title() == f"cost {certificate.cost:.6g}: 1 of 11 factors make up half of it"
+    assert ax.get_title().endswith(f"\ncost {certificate.cost:.6g}: 1 of 11 factors make up half of it")
 
 
 def test_trajectory_does_not_show_rounding_as_shares(ax: Any) -> None:
@@ -139,7 +142,7 @@ def test_trajectory_of_costs_that_are_zero(ax: Any) -> None:
     graph.add(gtsam.BetweenFactorPose2(0, 1, gtsam.Pose2(1.0, 0.0, 0.0), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     plot.plot_trajectory(graph, values, certify(graph, values), by="gap", ax=ax)
     np.testing.assert_array_equal(ax.collections[0].get_array(), [0.0])
-    assert ax.get_title() == "no gap"
+    assert ax.get_title() == "CERTIFIED: no solution is better by more than rounding\nno gap"
 
 
 def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +184,69 @@ def test_comparison_moves_what_has_the_same_shape_onto_it(ax: Any, space: Any, d
     if d == 2:
         first, second = (c.get_segments() for c in ax.collections if hasattr(c, "get_segments"))
         np.testing.assert_allclose(np.array(first), np.array(second), atol=1e-9)
+
+
+def test_sight_lines_are_pale_but_for_those_that_matter(ax: Any) -> None:
+    values = problems.beacon_flight(2, 30)[1]
+    robot = gtsam.Values()
+    for key in values.keys():
+        if chr(key >> 56) == "x":
+            robot.insert(key, gtsam.Pose2(0.0, values.atPoint2(key)))
+        elif chr(key >> 56) == "a":
+            robot.insert(key, values.atPoint2(key))
+    poses = [key for key in robot.keys() if chr(key >> 56) == "x"]
+    beacons = [key for key in robot.keys() if chr(key >> 56) == "a"]
+    seen, unit = gtsam.NonlinearFactorGraph(), gtsam.noiseModel.Unit.Create(3)
+    for first, second in pairwise(poses):
+        seen.add(gtsam.BetweenFactorPose2(first, second, robot.atPose2(first).between(robot.atPose2(second)), unit))
+    random, wrong = np.random.default_rng(0), (poses[4], beacons[1])
+    for pose in poses:
+        for beacon in beacons:
+            distance = float(np.linalg.norm(robot.atPose2(pose).translation() - robot.atPoint2(beacon)))
+            error = 3.0 if (pose, beacon) == wrong else 0.1 * random.normal()
+            model = gtsam.noiseModel.Isotropic.Sigma(1, 0.1)
+            seen.add(gtsam.RangeFactor2D(pose, beacon, max(distance + error, 0.01), model))
+    keys, places = positions(robot)
+    assert set(sorts_of(seen, robot, keys).tolist()) == {"pose", "beacon"}
+    plot.plot_trajectory(seen, robot, certify(seen, robot), ax=ax)
+    path, coloured, pale = ax.collections[:3]
+    assert len(path.get_segments()) == len(poses) - 1
+    assert len(coloured.get_segments()) == 1  # the wrong range
+    ends = np.array(coloured.get_segments()[0])
+    np.testing.assert_allclose(ends, [places[keys == key][0] for key in sorted(wrong, reverse=True)])
+    assert len(pale.get_segments()) == len(poses) * len(beacons) - 1
+    assert pale.get_linewidths()[0] < path.get_linewidths()[0] / 2
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["stand out", "sight lines", f"{len(poses)} poses", f"{len(beacons)} beacons"]
+
+
+def test_landmarks_that_are_seen_are_no_beacons() -> None:
+    graph, values = gtsam.NonlinearFactorGraph(), problems.to_values([(0, gtsam.Pose2()), (1, np.ones(2))])
+    model = gtsam.noiseModel.Unit.Create(2)
+    graph.add(gtsam.BearingRangeFactor2D(0, 1, gtsam.Rot2(), 1.0, model))
+    assert sorts_of(graph, values, positions(values)[0]).tolist() == ["pose", "landmark"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 100.0), (0.7, 1.0), (1.0, 1.0)])
+def test_colours_span_what_differs(low: float, high: float) -> None:
+    share = np.linspace(low, high, 400)
+    share /= share.sum()
+    _, norm = colours(share)
+    assert norm.vmax == share.max()
+    assert norm.vmin == min(np.quantile(share, 0.05), share.max() / 2)
+
+
+def test_titles_conclude_at_a_wrong_minimum_too(ax: Any) -> None:
+    graph, values = problems.ring(2, 20)
+    right, wrong = (problems.optimize(graph, problems.with_turns(values, 20, k)) for k in (0, 1))
+    certificate = certify(graph, wrong, method="multipliers")
+    plot.plot_trajectory(graph, wrong, certificate, by="gap", ax=ax)
+    assert ax.get_title().startswith(f"{certificate.status.name}: a better solution may exist")
+    assert ax.get_title().endswith("the rest: a wrong minimum, or a bound that is not tight")
+    plot.plot_comparison(graph, wrong, right, names=("wrong", "right"), ax=ax)
+    assert re.match(r"right costs [\d.]+% less than wrong: ", ax.get_title())
+    plot.plot_comparison(graph, right, right, ax=ax)
+    assert ax.get_title() == f"both cost {graph.error(right):.6g}"
 
 
 def test_spectrum_tells_a_wrong_minimum(ax: Any) -> None:

@@ -16,12 +16,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def section(name: str, heading: str | None) -> str:
-    """A document without its title, or what stands below one of its headings; links are as seen from `docs/`.
-
-    Notebooks are not pages: a link to one leads to the page that lists them.
-    """
+    """A document without its title, or what stands below one of its headings; links are as seen from `docs/`."""
     text = (_ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
-    text = re.sub(r"\]\(notebooks/\w+\.ipynb\)", "](notebooks.md)", text)
     title = "# " if heading is None else f"## {heading}\n"
     if f"\n{title}" not in f"\n{text}":
         raise ValueError(f"{name} has no heading {heading!r}")

@@ -8,9 +8,10 @@ import numpy as np
 
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.linalg.bounded import rounding_error
 
-_LARGEST_CONDITION = 1e9
-"""Condition number of the information, its diagonal scaled to one, up to which whitening is accurate enough."""
+_LARGEST_CONDITION = 1e12
+"""Condition number of the information, its diagonal scaled to one, up to which the ellipsoid is known well enough."""
 
 _LARGEST_METRIC = 1e9
 """Largest trace of a metric of a region against that of the region before, whose digits it must not take."""
@@ -49,8 +50,10 @@ class Region:
         scaled = np.where(usable[:, None, None], scaled, np.eye(scaled.shape[-1]))
         usable &= smallest_eigenvalue(scaled) > 1 / _LARGEST_CONDITION
         scaled = np.where(usable[:, None, None], scaled, np.eye(scaled.shape[-1]))
-        radius = np.sqrt(2 * np.minimum(max_cost, 1e300)) * (1 + 1e-6)
-        own = np.sqrt(np.maximum(np.einsum("ki,kij,kj->k", r, information, r), 0.0)) * (1 + 1e-6)
+        # L from R, its root and the inverse of that: each is off by a few roundoffs times the condition number
+        wider = 1 + 1e-6 + rounding_error(64) / smallest_eigenvalue(scaled)
+        radius = np.sqrt(2 * np.minimum(max_cost, 1e300)) * wider
+        own = np.sqrt(np.maximum(np.einsum("ki,kij,kj->k", r, information, r), 0.0)) * wider
         root = scale[:, :, None] * np.linalg.inv(np.linalg.cholesky(scaled)).swapaxes(1, 2)
         theta, length = _reach(root, angles)
         radius = np.broadcast_to(radius, theta.shape)
@@ -99,6 +102,12 @@ class Region:
     def select(self, at: Array) -> Region:
         """Those of some of the factors."""
         return Region(self.root[at], self.theta[at], self.length[at])
+
+
+def whitened(root: Array, matrix: Array) -> tuple[Array, Array]:
+    """N^T X N, (m, k, k), and a bound of its rounding in the 2-norm, (m,)."""
+    size = np.linalg.norm(np.abs(root).swapaxes(1, 2) @ np.abs(matrix) @ np.abs(root), axis=(1, 2))
+    return symmetric(root.swapaxes(1, 2) @ matrix @ root), rounding_error(16, size)
 
 
 def _reach(root: Array, angles: int) -> tuple[Array, Array]:

@@ -240,11 +240,10 @@ def _split(
     u0 = -a_translation / np.where(applies, tau, 1.0)[:, None]
     bend = tau * estimate.curvature * np.sum(u0**2, axis=1)  # must not outweigh the curvature of the rotation part
     applies &= (np.linalg.norm(w0, axis=1) < np.pi) & (bend <= kappa)
-    constant = (-linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)) / 2 - part.charge(
-        y, np.where(applies, tau, 1.0), more
-    )
+    charge = part.charge(y, np.where(applies, tau, 1.0), more)
+    constant = (-linear - kappa * np.sum(w0**2, axis=1) - tau * np.sum(u0**2, axis=1)) / 2 - charge
     constant += stiff.constant + estimate.constant
-    loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space), np.inf)
+    loss = np.where(applies, _loss(kappa, tau, w0, u0, estimate, space) + 2 * charge, np.inf)
     zero = ~applies[:, None]
     return Split(tau, stiff.kept, kappa, np.where(zero, 0.0, w0), np.where(zero, 0.0, u0), constant, loss)
 
@@ -309,7 +308,7 @@ class _Complement:
 
 
 def _loss(kappa: Array, tau: Array, w0: Array, u0: Array, estimate: Estimate, space: Space) -> Array:
-    """What steps 3 and 4 lose at the estimate, up to parts that do not depend on the split (times 2)."""
+    """Twice what steps 3 and 4 lose at the estimate, up to rounding and parts that do not depend on the split."""
     angle = np.arccos(np.clip(cosine(adjoint(exp_rotation(w0, space)) @ estimate.relative, space), -1, 1))
     rotation = kappa * (np.sum((estimate.omega - w0) ** 2, axis=1) - angle**2)
     u = space.vectors(u0)

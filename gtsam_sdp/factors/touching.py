@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gtsam_sdp.factors.ellipsoid import WEIGHTS, Region
+from gtsam_sdp.factors.ellipsoid import WEIGHTS, Region, whitened
 from gtsam_sdp.factors.rotation_form import LocalForm
 from gtsam_sdp.factors.touching_form import LARGEST_ESTIMATE, Contact, Curvature, touching_matrix
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
@@ -191,10 +191,10 @@ def _excess(
     flat[:, turn + 3, turn + 3] += by_v[:, None]
     whole = np.zeros_like(inner)
     whole[:, places[:, None], places] = information
-    J = symmetric(root.swapaxes(1, 2) @ (whole - inner - flat) @ root)
+    J, rounding = whitened(root, whole - inner - flat)
     identity = np.eye(len(places))
     largest = np.linalg.norm(root.swapaxes(1, 2) @ (whole + flat) @ root, axis=(1, 2))
-    rest = _fifth_order(contact, r, root, theta, length) + _SPARE * largest * 1e-2
+    rest = _fifth_order(contact, r, root, theta, length) + _SPARE * largest * 1e-2 + rounding
     J = J - rest[:, None, None] * identity
     positive = smallest_eigenvalue(J) > _SPARE * largest * 1e-2
     positive &= (theta < 1.9) | ~(curvature.rest.any(axis=(1, 2)) | down)
@@ -352,8 +352,8 @@ class Nearness:
             linear: of the other terms, a matrix B with cost less term at least 1/2 d^T B d at r^ + d, (m, k, k).
             most: weight of that against the region, at most.
         """
-        root = self.region.root
-        excess = symmetric(root.swapaxes(1, 2) @ linear @ root)
+        excess, rounding = whitened(self.region.root, linear)
+        excess -= rounding[:, None, None] * np.eye(excess.shape[-1])
         good = np.flatnonzero(found.terms.applies)
         touched = found.at[good]
         excess[touched] = found.terms.excess[good]

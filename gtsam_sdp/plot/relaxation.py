@@ -77,7 +77,12 @@ def plot_spectrum(qcqp: Qcqp, values: gtsam.Values, *, count: int = 15, ax: Any 
     ax.set_ylabel("eigenvalue of S")
     ax.xaxis.get_major_locator().set_params(integer=True)
     negative, null = int((eigenvalues < -zero).sum()), int((np.abs(eigenvalues) <= zero).sum())
-    ax.set_title(f"{negative} negative, {null} zero to within {zero:.0e}")
+    meaning = (
+        "these multipliers prove nothing: perhaps a wrong minimum"
+        if negative
+        else "no values are better, for the terms"
+    )
+    ax.set_title(f"{negative} negative, {null} zero to within {zero:.0e}\n{meaning}", fontsize="medium")
     return ax
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes
+from gtsam_sdp.plot.axes import BLUE, FAINT, GREY, ORANGE, make_axes, verdict
 from gtsam_sdp.results.notes import percent
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def plot_stages(solution: Solution, ax: Any = None) -> Any:
     ax.set_xlabel("time [s]")
     ax.set_ylabel("cost and bound [graph.error]")
     bound, gap = solution.certificate.lower_bound, percent(solution.certificate.relative_gap)
-    ax.set_title(f"cost {solution.cost:.6g}, bound {bound:.6g}, gap {gap} of the cost", loc="left")
+    ax.set_title(
+        f"{verdict(solution.certificate)}\ncost {solution.cost:.6g}, bound {bound:.6g}, gap {gap} of the cost",
+        loc="left", fontsize="medium",
+    )  # fmt: skip
     return ax
 
 

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes
-from gtsam_sdp.results.notes import percent
+from gtsam_sdp.plot.axes import BLUE, FAINT, ORANGE, make_axes, verdict
+from gtsam_sdp.plot.marks import (
+    LEAST,
+    Edges,
+    Share,
+    dimension_of,
+    draw_lines,
+    draw_places,
+    draw_shares,
+    draw_sights,
+    name_markers,
+)
+from gtsam_sdp.tolerances import SAME_COST
 from gtsam_sdp.values.vector import Vector
 
 if TYPE_CHECKING:
     from gtsam_sdp.results.certificate import Certificate
     from gtsam_sdp.results.solution import Solution
 
-Share = Literal["cost", "gap"]
+_STANDS_OUT = 5.0
+"""Times the mean cost or gap of a sight line from which on it gets a colour; of Gaussian noise one in forty has it."""
 
-_FEW_POSES = 200
-"""Poses up to which each one gets a dot."""
-
-_DECADES = 3
-"""Decades of shares that the colours tell apart, below the largest one."""
-
-_LEAST = 1e-6
-"""Largest share that still counts as none: what is below it is rounding."""
+_MOST_SIGHTS = 20
+"""Most sight lines with a colour: more would hide the path."""
 
 _FLATTEST = 0.3
 """Shortest axis relative to the longest one, so that flat scenes have readable axes."""
-
-
-class _Edges(NamedTuple):
-    """Lines between the positions that a factor joins, (e, 2, d), and the place of each line's factor, (e,)."""
-
-    lines: Array
-    factor: Array
 
 
 def plot_trajectory(
@@ -48,6 +47,8 @@ def plot_trajectory(
     ax: Any = None,
 ) -> Any:
     """Positions, and a line for each factor between them, coloured by the factor's share.
+
+    Lines from poses to landmarks and beacons are thin and pale but for the few whose share stands out.
 
     Args:
         graph: the graph.
@@ -67,15 +68,24 @@ def plot_trajectory(
     judged = None if certificate is None else certificate_of(certificate, graph)
     keys, places = positions(values)
     ax = _trajectory_axes(ax, places.shape[1])
-    places = places[:, : _dimension(ax)]
+    places = places[:, : dimension_of(ax)]
+    sorts = sorts_of(graph, values, keys)
     edges = _edges(_factor_keys(graph), keys, places)
+    is_sight = _sees(edges, sorts)
+    path = _chosen(edges, ~is_sight)
     if judged is None:
-        _draw_lines(ax, edges.lines, colors=FAINT, zorder=1)
+        draw_lines(ax, path.lines, colors=FAINT, zorder=2)
+        draw_sights(ax, edges.lines[is_sight])
     else:
         share = _shares(judged, graph.size(), by)
-        _draw_shares(ax, edges, share, by)
-        ax.set_title(_summary(judged, share, by))
-    _draw_places(ax, places, color="0.2")
+        sights = _chosen(edges, is_sight)
+        stands_out = _standing_out(share[sights.factor])
+        draw_shares(ax, path, _chosen(sights, stands_out), share, by)
+        draw_sights(ax, sights.lines[~stands_out])
+        ax.set_title(_summary(judged, share, by), fontsize="medium")
+    draw_places(ax, places, sorts, color="0.2")
+    if is_sight.any():
+        name_markers(ax)
     return _finish(ax, places)
 
 
@@ -110,11 +120,14 @@ def plot_comparison(
         old_places = _moved(old_places, old_places[old], places[new])
     known = set(keys.tolist())
     joined = _successive([[key for key in each if key in known] for each in _factor_keys(graph)])
-    size = _dimension(ax)
-    for number, (k, p, colour) in enumerate(((old_keys, old_places, ORANGE), (keys, places, BLUE))):
+    size = dimension_of(ax)
+    for number, (held, k, p, colour) in enumerate(
+        ((before, old_keys, old_places, ORANGE), (after, keys, places, BLUE))
+    ):
         lines = _edges(joined, k, p[:, :size]).lines
-        _draw_lines(ax, lines, colors=colour, zorder=1 + number, alpha=0.8, label=names[number])
-        _draw_places(ax, p[:, :size], color=colour)
+        draw_lines(ax, lines, colors=colour, zorder=1 + number, alpha=0.8, label=names[number])
+        draw_places(ax, p[:, :size], sorts_of(graph, held, k), color=colour, named=False)
+    ax.set_title(_difference(graph, before, after, names), fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return _finish(ax, np.concatenate([places, old_places])[:, :size])
 
@@ -135,6 +148,23 @@ def positions(values: gtsam.Values) -> tuple[Array, Array]:
         found |= {key: v for key, v in vectors.items() if len(v) == d}
     keys = np.array(sorted(found), dtype=np.uint64)
     return keys, np.array([found[int(k)] for k in keys]).reshape(-1, d or 2)
+
+
+def sorts_of(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, keys: Array) -> Array:
+    """What stands at each position, (p,): "pose", "beacon" (a point that ranges alone lead to) or "landmark".
+
+    Without poses, points that other factors than ranges join are positions of the robot.
+    """
+    poses = {*gtsam.utilities.allPose2s(values).keys(), *gtsam.utilities.allPose3s(values).keys()}
+    factors: list[Any] = [graph.at(k) for k in range(graph.size())]
+    ranged, seen = set[int](), set[int]()
+    for factor in factors:
+        if factor is not None and len(factor.keys()) > 1:
+            (ranged if type(factor).__name__.startswith("Range") else seen).update(factor.keys())
+    beacons = ranged - seen - poses
+    robot = poses or {*keys.tolist()} - beacons
+    names = ["pose" if k in robot else "beacon" if k in beacons else "landmark" for k in keys.tolist()]
+    return np.array(names, dtype="<U8")
 
 
 def certificate_of(given: Certificate | Solution, graph: gtsam.NonlinearFactorGraph) -> Certificate:
@@ -177,7 +207,7 @@ def _successive(joined: list[list[int]]) -> list[list[int]]:
     return [keys for keys in joined if len(keys) == 2 and abs(keys[0] - keys[1]) == 1] or joined
 
 
-def _edges(joined: Sequence[Sequence[int]], keys: Array, places: Array) -> _Edges:
+def _edges(joined: Sequence[Sequence[int]], keys: Array, places: Array) -> Edges:
     """Lines between successive positions of each factor's keys; a factor with one position has a line of length 0."""
     flat = np.array([key for each in joined for key in each], dtype=np.uint64)
     factor = np.repeat(np.arange(len(joined)), [len(each) for each in joined])
@@ -187,7 +217,25 @@ def _edges(joined: Sequence[Sequence[int]], keys: Array, places: Array) -> _Edge
     meets = np.flatnonzero(factor[1:] == factor[:-1])
     alone = np.flatnonzero(np.bincount(factor, minlength=len(joined))[factor] == 1)
     first, second = np.concatenate([meets, alone]), np.concatenate([meets + 1, alone])
-    return _Edges(np.stack([places[at[first]], places[at[second]]], axis=1), factor[first])
+    ends = np.stack([at[first], at[second]], axis=1)
+    return Edges(places[ends], factor[first], ends)
+
+
+def _chosen(edges: Edges, which: Array) -> Edges:
+    return Edges(*(part[which] for part in edges))
+
+
+def _sees(edges: Edges, sorts: Array) -> Array:
+    """Which lines lead from a pose to something else, (e,)."""
+    is_pose = sorts[edges.ends] == "pose"
+    return is_pose[:, 0] != is_pose[:, 1]
+
+
+def _standing_out(share: Array) -> Array:
+    """Which sight lines have a share far above the others', (s,): a few at most."""
+    high = share > max(_STANDS_OUT * share.mean() if len(share) else 0.0, LEAST)
+    high[np.argsort(-share, kind="stable")[_MOST_SIGHTS:]] = False
+    return high
 
 
 def _shares(certificate: Certificate, size: int, by: Share) -> Array:
@@ -201,50 +249,31 @@ def _shares(certificate: Certificate, size: int, by: Share) -> Array:
 
 
 def _summary(certificate: Certificate, share: Array, by: Share) -> str:
-    """Whether few factors cost most, or what the gap is and how much of it the factors' terms explain."""
-    if by == "gap" and not certificate.gap > 0:
-        return "no gap"
+    """The verdict, and below it which factors the cost, or the gap, is in."""
     if by == "gap":
-        gap = percent(certificate.relative_gap)
-        return f"gap {gap} of the cost, {100 * share.sum():.0f}% of it in the factors' terms"
-    most = np.searchsorted(np.cumsum(np.sort(share)[::-1]), 0.5 * share.sum()) + 1
-    half = f": {most} of {len(certificate.terms)} factors make up half of it" if share.any() else ""
-    return f"cost {certificate.cost:.6g}{half}"
+        part = min(float(share.sum()), 1.0)
+        where = f"{100 * part:.0f}% of it in the factors' terms" if certificate.gap > 0 else "no gap"
+        if part < 0.5 and not certificate and certificate.gap > 0:
+            where += "\nthe rest: a wrong minimum, or a bound that is not tight"
+    else:
+        most = np.searchsorted(np.cumsum(np.sort(share)[::-1]), 0.5 * share.sum()) + 1
+        half = f": {most} of {len(certificate.terms)} factors make up half of it" if share.any() else ""
+        where = f"cost {certificate.cost:.6g}{half}"
+    return f"{verdict(certificate)}\n{where}"
 
 
-def _draw_shares(ax: Any, edges: _Edges, share: Array, by: Share) -> None:
-    """Lines coloured by share, the largest on top; dots for factors on one position."""
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import FuncFormatter
-
-    largest = share.max(initial=_LEAST)
-    norm = LogNorm(largest * 10.0**-_DECADES, largest, clip=True)
-    shares = share[edges.factor]
-    order = np.argsort(shares, kind="stable")
-    lines, shares = edges.lines[order], shares[order]
-    shown = _draw_lines(ax, lines, array=shares, cmap="viridis_r", norm=norm, zorder=1)
-    alone = (lines[:, 0] == lines[:, 1]).all(axis=1)
-    if alone.any():
-        ax.scatter(*lines[alone, 0].T, c=shares[alone], cmap="viridis_r", norm=norm, marker="s", s=40, zorder=2)
-    bar = ax.figure.colorbar(
-        shown, ax=ax, label=f"share of the {by}", shrink=0.8, pad=0.12 if _dimension(ax) == 3 else 0.05
-    )
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.2g}%"))
-    bar.ax.minorticks_off()
-
-
-def _draw_lines(ax: Any, lines: Array, **style: Any) -> Any:
-    from matplotlib.collections import LineCollection
-    from mpl_toolkits.mplot3d.art3d import Line3DCollection
-
-    kind: Any = LineCollection if _dimension(ax) == 2 else Line3DCollection
-    width = 2.0 if len(lines) <= 2 * _FEW_POSES else 0.6
-    return ax.add_collection(kind(lines, linewidths=width, **style))
-
-
-def _draw_places(ax: Any, places: Array, color: str) -> None:
-    if len(places) <= _FEW_POSES:
-        ax.scatter(*places.T, s=14, color=color, zorder=3, linewidths=0)
+def _difference(
+    graph: gtsam.NonlinearFactorGraph, before: gtsam.Values, after: gtsam.Values, names: tuple[str, str]
+) -> str:
+    """What two solutions cost, where they hold all keys."""
+    needed = {key for keys in _factor_keys(graph) for key in keys}
+    if not all(values.exists(key) for values in (before, after) for key in needed):
+        return f"{names[0]} and {names[1]}"
+    old, new = graph.error(before), graph.error(after)
+    if abs(new - old) <= SAME_COST * max(old, new):
+        return f"both cost {new:.6g}"
+    lower, higher, share = (names[1], names[0], 1 - new / old) if new < old else (names[0], names[1], 1 - old / new)
+    return f"{lower} costs {100 * share:.3g}% less than {higher}: {min(old, new):.6g} against {max(old, new):.6g}"
 
 
 def _moved(places: Array, source: Array, target: Array) -> Array:
@@ -261,10 +290,6 @@ def _trajectory_axes(ax: Any, dimension: int) -> Any:
     return make_axes(ax, figsize=(7, 5), projection="3d" if dimension == 3 else None)
 
 
-def _dimension(ax: Any) -> int:
-    return 3 if ax.name == "3d" else 2
-
-
 def _finish(ax: Any, places: Array) -> Any:
     """Limits around the places, equal scales, units, few numbers along axes in space."""
     if len(places):
@@ -274,11 +299,11 @@ def _finish(ax: Any, places: Array) -> Any:
         for name, start, end in zip("xyz", middle - half, middle + half, strict=False):
             getattr(ax, f"set_{name}lim")(start, end)
     ax.set_aspect("equal")
-    for name in "xyz"[: _dimension(ax)]:
+    for name in "xyz"[: dimension_of(ax)]:
         getattr(ax, f"set_{name}label")(f"{name} [m]")
-        if _dimension(ax) == 3:
+        if dimension_of(ax) == 3:
             getattr(ax, f"{name}axis").get_major_locator().set_params(nbins=5)
-    if _dimension(ax) == 3:
+    if dimension_of(ax) == 3:
         ax.zaxis.labelpad = 9  # its numbers may be long
         spans = [end - start for start, end in (ax.get_xlim(), ax.get_ylim(), ax.get_zlim())]
         ax.set_box_aspect(spans, zoom=0.9)  # of the axes: labels outside would be cut off

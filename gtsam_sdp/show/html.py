@@ -29,7 +29,8 @@ _MEANING = {
 _REFINE = "gtsam_sdp.refine(graph, values) searches for better values and a better bound"
 _MISSING = "give the dropped factors a term, gtsam_sdp.register_term, or remove them"
 
-_GREEN, _AMBER, _GREY = "#1a7f37", "#9a6700", "#57606a"
+_GREEN, _AMBER, _GREY, _WHITE = "#1a7f37", "#8a5c00", "#57606a", "#ffffff"
+"""Grounds of verdicts, and their text: contrasts of 4.5 : 1 and more."""
 _COLOURS = {"CERTIFIED": _GREEN, "BOUNDED": _AMBER, "INCONCLUSIVE": _GREY}
 _LEFT = " style='text-align:left'"
 
@@ -175,7 +176,9 @@ def _headline(certificate: Certificate) -> str:
 
 
 def _title(text: str, colour: str) -> str:
-    return f"<strong style='color:{colour}'>{html.escape(text)}</strong>"
+    """A verdict on a ground of its own, so that it can be read on any theme."""
+    ground = f"color:{_WHITE};background:{colour};padding:.1em .5em;border-radius:.3em"
+    return f"<strong style='{ground}'>{html.escape(text)}</strong>"
 
 
 def _line(name: str, text: str) -> str:

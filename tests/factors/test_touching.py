@@ -60,6 +60,34 @@ def test_sound_in_the_region(d: int, kind: str, seed: int) -> None:
     check_sound(d, kind, seed, 20, SAMPLES)
 
 
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_sound_where_one_axis_is_known_far_better(d: int, seed: int) -> None:
+    """Condition numbers of 1e6 to 1e12 in the axes of the body: in the plane half of the terms touch all the same."""
+    rng = np.random.default_rng(seed)
+    batch = Batch.random(d, ["mild"] * 20, rng)
+    axis = rng.normal(size=batch.r.shape)
+    axis[:, : batch.angles] = 0.0
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    stiffer = 10.0 ** rng.uniform(6, 11, 20) * np.trace(batch.information, axis1=1, axis2=2)
+    across = batch.r - axis * np.sum(axis * batch.r, axis=1, keepdims=True)
+    sigmas = rng.normal(size=(20, 1)) / np.sqrt(stiffer)[:, None]
+    information = batch.information + stiffer[:, None, None] * axis[:, :, None] * axis[:, None, :]
+    batch = replace(batch, information=information, r=across + axis * sigmas)
+    max_cost = float(np.quantile(batch.cost(batch.r[:, None, :]), 0.9)) + 10 ** rng.uniform(0, 2)
+    r = batch.samples(SAMPLES, max_cost, rng)
+    cost = batch.cost(r)
+    inside = cost <= max_cost
+    assert 0.1 < inside.mean() < 0.95
+    form = form_of(batch, max_cost)
+    value, size = batch.value(form, r)
+    rounding = 1e-14 * np.einsum("kni,kij,knj->kn", np.abs(r), np.abs(information), np.abs(r))
+    assert (value <= cost + rounding + 1e-9 * cost + 1e-13 * size + 1e-12)[inside].all()
+    at_estimate = batch.value(form, batch.r[:, None, :])[0][:, 0]
+    lost = batch.cost(batch.r[:, None, :])[:, 0] - at_estimate
+    assert d == 3 or np.mean(lost < 1e-4 * max_cost) >= 0.4
+
+
 @pytest.mark.parametrize("kind", COVARIANCES)
 @pytest.mark.parametrize("seed", range(3))
 def test_sound_with_less_curvature_on_stiff_axes(kind: str, seed: int) -> None:

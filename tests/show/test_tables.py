@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -158,3 +159,34 @@ def test_tree_of_many_sizes() -> None:
     many = replace(tree, cliques=tree.cliques)
     many.__dict__["sizes"] = np.arange(1, 41)
     assert "up to 28\n28" in shown(many)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `#rrggbb`, as the guidelines for accessible pages define it."""
+    parts = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_verdicts_can_be_read_on_any_theme() -> None:
+    """Text and ground are both given, with a contrast of 4.5 : 1."""
+    graph, values = problems.ring(2, 12)
+    right, wrong = (problems.optimize(graph, problems.with_turns(values, 12, k)) for k in (0, 1))
+    certified = certify(graph, right)
+    shown_ones: list[Any] = [
+        certified,
+        certify(graph, wrong, method="multipliers"),
+        certified.terms,
+        relax(graph, right),
+    ]
+    shown_ones += [replace(certified, tolerance=0.0), relax(graph, right).solve(), refine(graph, right)]
+    grounds = set()
+    for result in shown_ones:
+        page = result._repr_html_()
+        found = re.findall(r"color:(#\w{6});background:(#\w{6})", page)
+        assert len(re.findall("color:", page)) == len(found) > 0  # no colour that relies on the theme's ground
+        for text, ground in found:
+            lighter, darker = sorted((luminance(text), luminance(ground)), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+            grounds.add(ground)
+    assert len(grounds) == 3
