@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import gtsam
 
-from gtsam_sdp.progress import Clock, showing_progress
+from gtsam_sdp.progress import Clock, report_now, showing_progress
 from gtsam_sdp.renamed import renamed
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def certify(
     check_tolerance(tolerance)
     with showing_progress(verbose):
         clock = Clock()
+        report_now("reading the graph")
         reading = read(graph, values, on_unsupported)
         clock.done("reading", f"{len(reading.table.index)} factors, {len(reading.layout.keys)} keys")
+        report_now("terms", cost=reading.cost)
         # multipliers tell themselves how far the values are from an optimum
         touching = method != "sdp" or is_near_optimum(graph, values, reading.cost)
         problem = lifted(reading, tolerance, touching=touching)

@@ -73,6 +73,19 @@ class SolveFailedError(GtsamSdpError):
         super().__init__(message)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a search: `except gtsam_sdp.Interrupted` gets what was found until then.
+
+    Attributes:
+        values: the best values, None if there are none yet.
+        solution: the best ones that were certified, or None; `values` may cost less.
+    """
+
+    def __init__(self, values: Any, solution: Any) -> None:
+        self.values, self.solution = values, solution
+        super().__init__("Ctrl-C: what was found until then is in `values` and `solution` of this exception")
+
+
 @dataclass(frozen=True)
 class Offender:
     """A factor that cannot be certified: its place in the graph, its type, its keys and the reason."""

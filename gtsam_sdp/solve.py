@@ -60,6 +60,7 @@ def solve(
     Raises:
         GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="sdp" also
             ProblemTooLargeError and SolveFailedError.
+        Interrupted: Ctrl-C; it holds the best that was found.
     """
     from gtsam_sdp.search.ladder import solve_graph  # on the first call: importing the package is quick
     from gtsam_sdp.search.task import Options
@@ -102,6 +103,7 @@ def refine(
 
     Raises:
         GtsamSdpError: as `solve`.
+        Interrupted: Ctrl-C; it holds the best that was found.
     """
     from gtsam_sdp.search.ladder import refine_values  # on the first call: importing the package is quick
     from gtsam_sdp.search.task import Options

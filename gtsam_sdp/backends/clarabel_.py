@@ -16,7 +16,7 @@ import scipy
 from gtsam_sdp.backends.base import Backend, BackendResult, SolverStatus
 from gtsam_sdp.backends.conic import ConicProblem
 from gtsam_sdp.backends.running import run_interruptible
-from gtsam_sdp.progress import showing_progress
+from gtsam_sdp.progress import report_now, showing_progress
 
 _CLARABEL: Any = clarabel  # its stubs do not know the classes
 
@@ -111,6 +111,7 @@ def _look(info: Any, stop: threading.Event) -> bool:
         info.res_dual,
         info.solve_time,
     )
+    report_now(f"relaxation, iteration {info.iterations}, gap {info.gap_rel:.1e}")
     return stop.is_set()
 
 

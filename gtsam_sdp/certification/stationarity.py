@@ -7,6 +7,7 @@ import math
 import gtsam
 
 from gtsam_sdp.deadline import has_time, timed
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, SAME_COST
 
 
@@ -23,6 +24,7 @@ def gain_of_an_iteration(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values
     if not has_time():
         return math.nan
     gains = []
+    report_now("stationarity")
     for by_diagonal in (False, True):
         if gains and not has_time():
             break

@@ -83,7 +83,8 @@ def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.Nonlin
     the axes of the world, EDGE_POINTXYZ_PRIOR of a landmark `PriorFactorPoint3`.
 
     Args:
-        path: the file, plain or packed with gzip. Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are
+        path: the file, plain or packed with gzip, or the name of a data set that ships with GTSAM, such as w100
+            (`gtsam-sdp list` shows them). Files in TORO format (EDGE2, EDGE3, ODOMETRY, LANDMARK, BR) are
             read as `gtsam.load2D` and `gtsam.load3D` read them.
         cost: "geodesic" gives GTSAM's own `BetweenFactorPose2/3` with the full information matrices of the file.
             "chordal" gives `FrobeniusBetweenFactorPose2/3` so that `graph.error` is the cost of SE-Sync,
@@ -100,7 +101,7 @@ def load_g2o(path: str | Path, *, cost: Cost = "geodesic") -> tuple[gtsam.Nonlin
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
     """
-    file = read_pose_graph(path, cost=cost)
+    file = read_dataset(path, cost=cost)
     if file.pyfg:
         raise DatasetError(f"{path} is in PyFG format: read it with gtsam_sdp.load_pyfg.")
     return file.graph, file.initial
@@ -115,13 +116,16 @@ def load_pyfg(path: str | Path) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Value
     `BearingRangeFactor2D/3D` as in `load_g2o`. The noise of the format is covariances [m^2, rad^2]. The key of `A12`
     is `gtsam.symbol("A", 12)`.
 
+    Args:
+        path: the file, plain or packed with gzip, or the name of a data set that ships with GTSAM, such as goats_15.
+
     Returns:
         The graph, and the values of the file.
 
     Raises:
         DatasetError: the file is missing, damaged or holds tags that are not supported; names the line.
     """
-    path = _as_path(path)
+    path = find_dataset(path)
     file = read_pyfg(path, read_text(path))
     _warn_of_unused(file, path)
     return file.graph, file.values
@@ -132,19 +136,19 @@ def _warn_of_unused(file: PyfgGraph, path: str | Path) -> None:
         warn(f"{path}: {len(file.unused)} vertices, the first is {file.unused[0]}, have no edge; they are left out.")
 
 
-def find_dataset(name: str) -> Path:
+def find_dataset(name: str | Path) -> Path:
     """Path of a file, or of a data set that ships with GTSAM by its name (`w100`, `pose3example-grid`)."""
+    path = _as_path(name)
     if not str(name).strip():
         raise DatasetError("The path is empty: give that of a g2o file, or a name such as w100.")
-    path = _as_path(name)
     if path.exists():
         return path
-    for spelled in (name, f"{name}.pyfg"):
+    for spelled in (str(name), f"{name}.pyfg"):
         with suppress(FileNotFoundError, RuntimeError):
             return Path(gtsam.findExampleDataFile(spelled))
     raise DatasetError(
         f"There is no file {name}, and GTSAM ships no data set of that name. "
-        "Give the path of a g2o file, or a name such as w100, w10000, pose3example-grid, victoria_park or goats_15."
+        "Give the path of a g2o file, or a name that `gtsam-sdp list` shows, such as w100, victoria_park or goats_15."
     )
 
 
@@ -155,7 +159,7 @@ def _as_path(path: object) -> Path:
     return Path(path)
 
 
-def read_dataset(name: str, *, cost: Cost = "geodesic") -> PoseGraphFile:
+def read_dataset(name: str | Path, *, cost: Cost = "geodesic") -> PoseGraphFile:
     """As `read_pose_graph`, by path or by the name of a data set that ships with GTSAM."""
     return read_pose_graph(find_dataset(name), cost=cost)
 

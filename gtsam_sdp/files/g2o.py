@@ -40,7 +40,7 @@ class _Tag:
     ids: int = 2
 
 
-_TAGS: Mapping[str, _Tag] = {
+TAGS: Mapping[str, _Tag] = {
     "VERTEX_SE2": _Tag("vertex", "g2o", 2, 3, ids=1),
     "EDGE_SE2": _Tag("edge", "g2o", 2, 3 + 6),
     "VERTEX_XY": _Tag("point", "g2o", 2, 2, ids=1),
@@ -179,7 +179,7 @@ def _collect(collected: _Collected, number: int, words: list[str]) -> None:
     if words[0] in _LEFT_OUT:
         collected.left_out.append(words)
         return
-    tag = _TAGS.get(words[0])
+    tag = TAGS.get(words[0])
     if tag is None and words[0].startswith(_PARAMETERS):
         return
     if tag is None and not collected.kinds and not _A_TAG.fullmatch(words[0]):
@@ -209,7 +209,7 @@ def _edge(collected: _Collected, number: int, where: str, tag: str, ids: list[in
         raise DatasetError(f"{where}: the edge joins vertex {ids[0]} with itself.")
     collected.ids.append((ids[0], ids[1]))
     collected.places.append(number)
-    known = _TAGS[tag]
+    known = TAGS[tag]
     collected.noise.append(numbers[known.numbers - (6 if known.dimension == 2 else 21) :])
 
 
@@ -231,7 +231,7 @@ def _point(collected: _Collected, number: int, where: str, tag: str, ids: list[i
 
 
 def _sighting(collected: _Collected, number: int, where: str, tag: str, ids: list[int], numbers: list[float]) -> None:
-    dimension = _TAGS[tag].dimension
+    dimension = TAGS[tag].dimension
     information = positive_definite(where, "information", numbers[dimension:])
     keys = (ids[0], _landmark_key(where, ids[1]))
     sighting = checked_sighting(where, number, keys, np.array(numbers[:dimension]), information)
@@ -276,16 +276,16 @@ def _unknown_tag(where: str, tag: str) -> str:
             "its switch (rtabmap: save with Optimizer/Robust false)."
         )
     if tag.endswith("PRIOR") or "PRIOR_" in tag:
-        known = ", ".join(tag for tag, known in _TAGS.items() if known.kind == "prior")
+        known = ", ".join(tag for tag, known in TAGS.items() if known.kind == "prior")
         return f"{where}: {tag[:40]} lines are not supported; of priors these are: {known}. {remedy}"
     if any(part in tag for part in _OTHER_LANDMARKS):
         return (
             f"{where}: {tag[:40]} lines are not supported; of landmarks these are: EDGE_SE2_XY, LANDMARK2, "
             "EDGE_SE3_TRACKXYZ, LANDMARK, BR. Take them out, or make the graph with GTSAM and call gtsam_sdp.certify."
         )
-    supported = ", ".join(tag for tag, known in _TAGS.items() if known.format == "g2o")
-    near = [known for known in _TAGS if known.startswith(f"{tag}:")]
-    near += difflib.get_close_matches(tag.upper(), _TAGS, n=1, cutoff=0.7)
+    supported = ", ".join(tag for tag, known in TAGS.items() if known.format == "g2o")
+    near = [known for known in TAGS if known.startswith(f"{tag}:")]
+    near += difflib.get_close_matches(tag.upper(), TAGS, n=1, cutoff=0.7)
     meant = f" If {near[0]} is meant, write that." if near else ""
     return (
         f"{where}: unknown tag {tag[:40]!r}.{meant} Supported are {supported}, FIX, and the TORO format. Other lines "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,18 +21,34 @@ def output_format(path: Path) -> Literal["g2o", "PyFG"]:
     """The format that the name of an output file says.
 
     Raises:
-        DatasetError: it says none, or the file cannot be there.
+        DatasetError: it says none.
     """
     endings = [ending for ending in _FORMATS if path.name.lower().endswith(ending)]
     if not endings:
         raise DatasetError(
             f"--output {path}: the format is told by the name, which has to end with {', '.join(_FORMATS)}."
         )
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise DatasetError(f"--output {path}: give a file in a folder that exists.")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise DatasetError(f"--output {path}: no permission to write there; give another file.")
     return _FORMATS[endings[0]]
+
+
+def check_place(option: str, path: Path) -> None:
+    """Raises where a file cannot be written, by opening it; what is in it stays, and where there was none is none.
+
+    Raises:
+        DatasetError: names the option.
+    """
+    try:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise DatasetError(f"{option} {path}: give a file in a folder that exists.")
+        is_new = not path.exists()
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except PermissionError:
+        raise DatasetError(f"{option} {path}: no permission to write there; give another file.") from None
+    except OSError as error:
+        raise DatasetError(f"{option} {path} cannot be written: {error.strerror}.") from None
 
 
 def check_writable(path: Path, file: PoseGraphFile) -> None:

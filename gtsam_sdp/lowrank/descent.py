@@ -23,6 +23,7 @@ from gtsam_sdp.linalg.factorisation import Factorisation, add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.quadratic import Quadratic
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.proof.multipliers import Multipliers, certificate_matrix, closed_form_multipliers
 from gtsam_sdp.tolerances import NOISE_FLOOR
 
@@ -161,6 +162,7 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         if not has_time(seconds=longest):
             break
         began = time.perf_counter()
+        report_now(f"{'polishing' if near else 'descent'}, step {steps + 1}")
         gradient = point.gradient
         if not gradient.any():
             return Descent(point.Y, total, steps, True)

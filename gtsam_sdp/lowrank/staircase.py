@@ -21,7 +21,7 @@ from gtsam_sdp.linalg.real import real_upper
 from gtsam_sdp.linalg.sums import inner_product
 from gtsam_sdp.lowrank.descent import descend, retracted
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.progress import report_step
+from gtsam_sdp.progress import report_now, report_step
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 
 _CONVERGED = 1e-9
@@ -71,6 +71,7 @@ def climb(quadratic: Quadratic, Y: Array, *, max_columns: int, ends: float = np.
     costs: list[float] = []
     while True:
         began = time.perf_counter()
+        report_now(f"staircase, {Y.shape[1]} columns")
         descent = descend(quadratic, Y, _CONVERGED, ends=ends)
         Y = descent.Y
         cost = qcqp.cost(Y)

@@ -23,6 +23,7 @@ from gtsam_sdp.linalg.bounded import UNIT_ROUNDOFF
 from gtsam_sdp.linalg.factorisation import add_to_diagonal
 from gtsam_sdp.linalg.real import real_upper, reals_per_number
 from gtsam_sdp.linalg.sums import exact_sum
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.proof.multipliers import Multipliers, closed_form_multipliers
 from gtsam_sdp.proof.positive_definite import PositiveDefinite, prove_positive_definite
 from gtsam_sdp.proof.slack import PairTerms, Slack
@@ -194,6 +195,7 @@ def _best_shift(
     def works(shift: float) -> bool:
         nonlocal attempts
         attempts += 1
+        report_now(f"verification, attempt {attempts}")
         bound = attempt(shift)
         found.extend([] if bound is None else [bound])
         return bound is not None

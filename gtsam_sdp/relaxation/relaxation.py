@@ -17,6 +17,7 @@ from gtsam_sdp.errors import InvalidGraphError, ProblemTooLargeError, SolveFaile
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.conic import build_conic
 from gtsam_sdp.relaxation.gram import GramLift
@@ -205,6 +206,7 @@ class Relaxation(Shown):
             raise ProblemTooLargeError(Advice(what, "Use solve or refine with ", Remedy.STAIRCASE, other))
         solver = choose_backend(backend)
         started = time.perf_counter()
+        report_now("relaxation")
         problem = self.conic
         built = time.perf_counter() - started
 

@@ -10,13 +10,14 @@ from functools import partial
 import gtsam
 import numpy as np
 
-from gtsam_sdp.errors import InvalidGraphError
-from gtsam_sdp.progress import report_step
+from gtsam_sdp.errors import Interrupted, InvalidGraphError
+from gtsam_sdp.progress import report_now, report_step
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.notes import Note, NoteKind
 from gtsam_sdp.results.solution import FoundBy, Solution, Stage
 from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.findings import Finding, Incumbent, Method, is_most, only_if
+from gtsam_sdp.search.local import OptimizationInterrupted
 from gtsam_sdp.search.methods.continuation import stepped_up
 from gtsam_sdp.search.methods.graduated import any_values, is_settled, starts
 from gtsam_sdp.search.methods.initialisation import initialised
@@ -77,13 +78,27 @@ def _by_losses(others: tuple[Method, ...], robust: tuple[Method, ...]) -> Method
 def _followed(methods: Iterable[Method], task: Task, known: Incumbent, budget: Budget) -> Incumbent:
     """The best that is known after some methods, and after what follows from what each of them finds."""
     for method in methods:
-        finding = method(task, known, budget)
-        budget.reading = task.reading_seconds
-        if finding.stage is not None:
-            known = known.joined(finding, budget.took(finding.stage))
-            _report(known.stages[-1])
+        try:
+            finding = method(task, known, budget)
+            budget.reading = task.reading_seconds
+            if finding.stage is not None:
+                known = known.joined(finding, budget.took(finding.stage))
+                _report(known.stages[-1])
+                _report_best(known)
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt, task, known, budget) from None
         known = _followed(finding.then, task, known, budget)
     return known
+
+
+def _interrupted(interrupt: KeyboardInterrupt, task: Task, known: Incumbent, budget: Budget) -> Interrupted:
+    """What is known when Ctrl-C ends a search; an optimizer may have better values, which nothing certifies yet."""
+    best, cost = known.values, known.cost
+    if isinstance(interrupt, OptimizationInterrupted):
+        found = interrupt.found.values
+        if task.graph.error(found) < cost:
+            best = found
+    return Interrupted(best, None if known.certificate is None else _as_solution(task, known, budget))
 
 
 def _report(stage: Stage) -> None:
@@ -93,10 +108,21 @@ def _report(stage: Stage) -> None:
     report_step(stage.name, ", ".join(part for part in (*found, stage.note) if part), stage.seconds)
 
 
+def _report_best(known: Incumbent) -> None:
+    """Says what is known so far; a bound on a region is one of its values only."""
+    if known.certificate is not None:
+        bound = known.certificate.lower_bound if known.certificate.region is None else math.nan
+        report_now(cost=known.certificate.cost, bound=bound)
+
+
 def _solution(task: Task, methods: Iterable[Method]) -> Solution:
     """What methods find, one after the other."""
     budget = Budget(task.options.time_limit)
-    known = _followed(methods, task, Incumbent(), budget)
+    return _as_solution(task, _followed(methods, task, Incumbent(), budget), budget)
+
+
+def _as_solution(task: Task, known: Incumbent, budget: Budget) -> Solution:
+    """What is known, as the user sees it."""
     certificate = known.best_certificate
     gain = math.nan if task.given is None else task.graph.error(task.given) - certificate.cost
     return Solution(

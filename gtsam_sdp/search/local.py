@@ -10,6 +10,8 @@ from enum import Enum
 
 import gtsam
 
+from gtsam_sdp.progress import report_now
+
 MAX_ITERATIONS = 200
 """In all."""
 
@@ -32,6 +34,14 @@ _FREE = 1e-4
 
 _DAMPED = 1.0
 """Damping at which steps may be short; GTSAM ends with much less where all goes well."""
+
+
+class OptimizationInterrupted(KeyboardInterrupt):
+    """Ctrl-C; what was found until then is in `found`."""
+
+    def __init__(self, found: Optimization) -> None:
+        super().__init__(f"Ctrl-C after {found.iterations} iterations")
+        self.found = found
 
 
 class Ending(Enum):
@@ -109,8 +119,15 @@ def optimise(
 
     Raises:
         RuntimeError, ValueError: GTSAM cannot do a step.
+        OptimizationInterrupted: Ctrl-C.
     """
-    found = levenberg_marquardt(graph, start, min(max_iterations, _USUAL_ITERATIONS), ends, go_on)
+
+    def told(iterations: int, cost: float) -> bool:
+        report_now(f"Levenberg-Marquardt, iteration {iterations}", cost=cost)
+        return go_on(iterations, cost)
+
+    report_now("Levenberg-Marquardt")
+    found = levenberg_marquardt(graph, start, min(max_iterations, _USUAL_ITERATIONS), ends, told)
     left = min(max_iterations - found.iterations, _USUAL_ITERATIONS)
     if not left or not _is_held_back(found) or time.perf_counter() + found.longest > ends:
         return found
@@ -120,7 +137,7 @@ def optimise(
             found.values,
             left,
             ends,
-            lambda iterations, cost: go_on(found.iterations + iterations, cost),
+            lambda iterations, cost: told(found.iterations + iterations, cost),
             by_diagonal=True,
         )
     except RuntimeError:
@@ -164,12 +181,30 @@ def levenberg_marquardt(
     parameters.setDiagonalDamping(by_diagonal)
     began = time.perf_counter()
     optimizer = gtsam.LevenbergMarquardtOptimizer(graph, start, parameters)
+
+    def found(ending: Ending) -> Optimization:
+        iterations = optimizer.iterations()
+        return Optimization(
+            values=optimizer.values(),
+            initial_cost=initial_cost,
+            cost=optimizer.error(),
+            iterations=iterations,
+            ending=ending,
+            seconds=time.perf_counter() - began,
+            diagonal=iterations if by_diagonal else 0,
+            damped=optimizer.lambda_() >= _DAMPED and not was_settled,
+            longest=longest,
+        )
+
     initial_cost = cost = optimizer.error()
     ending = Ending.CONVERGED if cost == 0 else None if math.isfinite(cost) else Ending.DIVERGED
     longest, was_settled, is_settled = 0.0, False, False
     while ending is None:
         at = time.perf_counter()
-        optimizer.iterate()
+        try:
+            optimizer.iterate()
+        except KeyboardInterrupt:
+            raise OptimizationInterrupted(found(Ending.STOPPED)) from None
         before, cost = cost, optimizer.error()
         now = time.perf_counter()
         longest = max(longest, now - at)
@@ -183,15 +218,4 @@ def levenberg_marquardt(
             ending = Ending.STOPPED
         elif optimizer.iterations() >= max_iterations:
             ending = Ending.LIMIT
-    iterations = optimizer.iterations()
-    return Optimization(
-        values=optimizer.values(),
-        initial_cost=initial_cost,
-        cost=cost,
-        iterations=iterations,
-        ending=ending,
-        seconds=time.perf_counter() - began,
-        diagonal=iterations if by_diagonal else 0,
-        damped=optimizer.lambda_() >= _DAMPED and not was_settled,
-        longest=longest,
-    )
+    return found(ending)

@@ -13,6 +13,7 @@ import gtsam
 from gtsam_sdp.backends.choose import BackendChoice, choose_backend
 from gtsam_sdp.errors import InvalidGraphError
 from gtsam_sdp.lift.problem import Problem
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.reading.checks import check_tolerance, some_keys
 from gtsam_sdp.reading.graph import OnUnsupported, Reading, read, reread
 from gtsam_sdp.relaxation.relaxation import LiftChoice, Relaxation, check_lift
@@ -77,6 +78,7 @@ class Task:
 
     def read(self, values: gtsam.Values, *, at_any_values: bool = False) -> Reading:
         """The graph at some values."""
+        report_now("reading the graph")
         if self.reading is None:
             began = time.perf_counter()
             self.reading = read(self.graph, values, self.options.on_unsupported, at_any_values=at_any_values)

@@ -18,6 +18,7 @@ import numpy as np
 
 from gtsam_sdp.errors import GtsamSdpError
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.results.solution import FoundBy, StageName
 from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.findings import Finding, Incumbent
@@ -169,6 +170,7 @@ def continued(
 
 def _optimum(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, ends: float) -> gtsam.Values:
     """Where Levenberg-Marquardt ends; the values themselves where it fails."""
+    report_now("continuation in the weights")
     try:
         found = levenberg_marquardt(graph, values, _ITERATIONS, ends, by_diagonal=True)
     except (RuntimeError, ValueError):

@@ -21,6 +21,7 @@ from scipy.special import chdtri
 from gtsam_sdp.errors import GtsamSdpError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.results.solution import FoundBy, StageName
 from gtsam_sdp.search.budget import LONG, Budget
@@ -352,6 +353,7 @@ def _optimum(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values, ends: floa
         last, before = before, cost
         return not last - cost <= _SETTLED * last
 
+    report_now("graduated non-convexity")
     try:
         found = levenberg_marquardt(graph, values, _ITERATIONS, ends, go_on)
     except (RuntimeError, ValueError):

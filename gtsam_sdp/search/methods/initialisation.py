@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gtsam_sdp.lowrank.descent import descend
+from gtsam_sdp.progress import report_now
 from gtsam_sdp.results.solution import FoundBy, StageName
 from gtsam_sdp.search.budget import Budget
 from gtsam_sdp.search.findings import Finding, Incumbent, only_if
@@ -22,6 +23,7 @@ _ROUGH_DESCENT = 1e-4
 def initialised(task: Task, known: Incumbent, budget: Budget) -> Finding:
     """The chordal initialisation and its cost."""
     reading = task.reading or task.read(zero_values(task.graph, task.options.on_unsupported), at_any_values=True)
+    report_now("chordal initialisation")
     start = ChordalStart.build(task.lift(reading, at_measurements=True))
     if task.exact_terms and start.quadratic is not None:
         cost = start.quadratic.qcqp.cost(start.Y)

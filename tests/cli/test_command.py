@@ -6,36 +6,18 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import gtsam
 import pytest
 
 import gtsam_sdp
-from gtsam_sdp import cli
+from gtsam_sdp.cli import certifying, inputs
 from gtsam_sdp.files.datasets import PoseGraphFile, read_dataset, read_pose_graph
 from tests import problems
+from tests.cli.conftest import Run
 
 UNIT = "1 0 0 1 0 1"
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command; gives its exit status and what it wrote to standard output and error."""
-
-    def command(*words: object) -> tuple[int, str, str]:
-        try:
-            status = cli.main([str(word) for word in words])
-        except SystemExit as end:
-            assert isinstance(end.code, int)
-            status = end.code
-        written = capsys.readouterr()
-        return status, written.out, written.err
-
-    return command
 
 
 def write_ring(path: Path, turns: int, size: int = 12) -> Path:
@@ -90,7 +72,7 @@ def test_solve_leaves_a_wrong_minimum(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_ring_of_the_repository_is_as_its_readme_says(run: Run) -> None:
-    ring = Path(__file__).parent.parent / "data" / "ring.g2o"
+    ring = Path(__file__).parents[2] / "data" / "ring.g2o"
     status, out, _ = run("certify", ring)
     assert status == 1
     assert "INCONCLUSIVE" in out
@@ -135,6 +117,7 @@ def test_json_has_the_certificate(run: Run) -> None:
     assert (answer["dimension"], answer["keys"], answer["factors"]) == (2, 4, 5)
     assert answer["file"].endswith("noisyToyGraph.txt")
     assert answer["start"] == "values of the file"
+    assert answer["seconds"] > 0
     assert set(answer["optimization"]) == {"initial_cost", "cost", "iterations", "converged", "seconds"}
     file = read_dataset("noisyToyGraph")
     expected = gtsam_sdp.certify(file.graph, file.initial).to_dict()
@@ -223,7 +206,8 @@ def test_landmarks_are_written_and_read_again(run: Run, tmp_path: Path) -> None:
 def test_files_with_ranges(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "best.pyfg"
     status, out, err = run("certify", "goats_16", "--output", path)
-    assert (status, err) == (1, "")
+    assert status == 1
+    assert "error" not in err
     assert out.splitlines()[0] == "goats_16.pyfg: 205 variables, 772 factors, 2D"
     status, again, _ = run("certify", path, "--no-optimize", "--json")
     assert status == 1
@@ -273,22 +257,18 @@ def test_usage_errors(run: Run) -> None:
 def test_help_and_version(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
-    for text in ("examples:", "gtsam-sdp certify map.g2o --output best.g2o", "exit status: 0 certified"):
+    for text in (
+        "examples:",
+        "gtsam-sdp certify map.g2o --output best.g2o",
+        "exit status: 0 certified",
+        "130 interrupted",
+    ):
         assert text in out
     assert "--drop-unsupported" in run("certify", "--help")[1]
     assert "solve map.g2o" not in run("certify", "--help")[1]
     assert "certify map.g2o" not in run("solve", "--help")[1]
     assert "gtsam-sdp info map.g2o" in run("info", "--help")[1]
     assert run("--version")[1].startswith(f"gtsam-sdp {gtsam_sdp.__version__} (GTSAM 4.")
-
-
-def test_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "certify", interrupted)
-    status, _, err = run("certify", "noisyToyGraph")
-    assert (status, err) == (130, "")
 
 
 def test_iteration_limit_is_said(run: Run) -> None:
@@ -328,7 +308,7 @@ def test_unsupported_factors_are_dropped(run: Run, monkeypatch: pytest.MonkeyPat
         file.graph.add(gtsam.RangeFactorPose2(0, 1, 1.0, robust))
         return file
 
-    monkeypatch.setattr(cli, "read_pose_graph", read_with_bearing)
+    monkeypatch.setattr(inputs, "read_pose_graph", read_with_bearing)
     for command in ("certify", "solve"):
         status, _, err = run(command, "noisyToyGraph")
         assert status == 2
@@ -337,19 +317,17 @@ def test_unsupported_factors_are_dropped(run: Run, monkeypatch: pytest.MonkeyPat
         assert "6 factors: 5 tangent, 1 dropped" in out
 
 
-def test_progress_of_long_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_LONG_FILE", "_LONG_GRAPH", "_SECONDS_BETWEEN_REPORTS", "_MANY_ITERATIONS"):
-        monkeypatch.setattr(cli, limit, 0)
-    _, out, err = run("certify", "noisyToyGraph")
+def test_a_slow_optimisation_tells_of_another_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("_LONG", "_MANY_ITERATIONS"):
+        monkeypatch.setattr(certifying, limit, 0)
+    _, out, err = run("certify", "noisyToyGraph", "--verbose")
     lines = err.splitlines()
-    assert lines[0].startswith("reading ")
-    assert lines[1] == "optimising 4 poses and 5 factors with Levenberg-Marquardt ..."
-    assert lines[2].startswith("  iteration 1: cost 0.0")
-    assert lines[3].startswith(
+    assert lines[0].startswith("  iteration 1: cost 0.0")
+    assert lines[1].startswith(
         "  Levenberg-Marquardt from this start has not converged after 1 iterations: `gtsam-sdp "
     )
     assert err.count("has not converged") == 1
-    assert lines[-1] == "certifying ..."
+    assert "gtsam_sdp: reading: 5 factors, 4 keys" in err
     assert out.startswith("noisyToyGraph.txt")
 
 
