@@ -20,9 +20,16 @@ from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.terms.terms import Exactness
 
-_LARGER = (2.0, 4.0, 8.0)
-_SMALLER = (0.7, 0.5, 0.35, 0.25)
-"""Radii that are tried, relative to the losses' thresholds, the first one aside."""
+_FIRST = 2.0
+_LARGER = (4.0, 8.0)
+_SMALLER = (1.0, 0.7, 0.5, 0.35, 0.25)
+"""Radii that are tried, relative to the losses' thresholds: the first one, then larger ones or smaller ones."""
+
+_WORTH_A_LARGER_ONE = 1.05
+"""How much larger a radius has to be for a proof of its own, as far as the losses allow."""
+
+_WORTH_A_SMALLER_ONE = 0.7
+"""Share of the gap that a smaller radius must not leave, for the next one to be tried."""
 
 _LEAST_SHARE = 0.02
 """Share of its weight that the curvature of a kept factor's term has to be."""
@@ -67,12 +74,16 @@ class Found(NamedTuple):
         """Whether the bound is good enough."""
         return self.question.is_answered(self.evidence)
 
+    def by(self, method: Method) -> Found:
+        """What all ways of a method prove on the same region."""
+        return self._replace(evidence=gather(self.question, method))
+
 
 def certified_region(question: Question, method: Method, region: float | None) -> Found:
     """The largest region with a proof, and the proof.
 
     Args:
-        question: with terms that hold up to the thresholds of the losses, as `lifted` makes them.
+        question: with terms that hold up to the first radius, as `lifted` makes them.
         method: as in `certify`.
         region: radius in sigmas that is asked for; None: the largest.
     """
@@ -83,24 +94,45 @@ def certified_region(question: Question, method: Method, region: float | None) -
         found = _everywhere(question)
         if found is not None:
             return found
-    best = tried = _on(question, 1.0, None)
-    if tried.certifies:
-        for multiple in _LARGER:
-            tried = _on(question, multiple, None) if has_time() else tried
-            if not (tried.certifies and tried.region.radius > best.region.radius):
-                break
-            best = tried
-        return best
+    first = _on(question, _FIRST, None)
+    return _larger(first) if first.certifies else _smaller(question, first, method)
+
+
+def _larger(best: Found) -> Found:
+    """The proof on the largest region that one succeeds on, beginning with one that did."""
+    question = best.question
+    for multiple in _LARGER:
+        intervals = default_intervals(question.reading, multiple, question.tolerance)
+        radius = _region(question.reading, intervals, is_unconditional=False).radius
+        if not (radius > _WORTH_A_LARGER_ONE * best.region.radius and has_time()):
+            break  # the losses allow for no more
+        tried = _on(question, multiple, None)
+        if not tried.certifies:
+            break
+        best = tried
+    return best
+
+
+def _smaller(question: Question, first: Found, method: Method) -> Found:
+    """The proof on a smaller region than one on which none succeeds; without any, what is best up to the thresholds."""
+    usual, gap = first, math.inf
     for multiple in _SMALLER:
-        tried = _on(question, multiple, None) if has_time() else tried
+        if not has_time():
+            return usual
+        tried = _on(question, multiple, None)
         if tried.certifies:
             return tried
-    return _on(question, 1.0, method) if has_time() else best
+        usual = tried if multiple == 1.0 else usual
+        left = question.reading.cost - tried.evidence.bound.value
+        if not (math.isinf(left) or left < _WORTH_A_SMALLER_ONE * gap):
+            break
+        gap = left
+    return usual.by(method) if has_time() else usual
 
 
 def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
-    """The problem of a reading; terms of factors with a robust loss hold up to its threshold."""
-    intervals = default_intervals(reading, 1.0, tolerance) if reading.robust else None
+    """The problem of a reading; terms of factors with a robust loss hold up to the radius that is tried first."""
+    intervals = default_intervals(reading, _FIRST, tolerance) if reading.robust else None
     return Problem.build(reading, intervals=intervals, touching=touching)
 
 
@@ -108,7 +140,7 @@ def _on(question: Question, multiple: float, method: Method | None) -> Found:
     """What terms up to a multiple of the thresholds prove; by multipliers at once if no method is given."""
     reading = question.reading
     problem = question.problem
-    if multiple != 1.0:
+    if multiple != _FIRST:
         problem = problem.on(default_intervals(reading, multiple, question.tolerance))
     posed, intervals = replace(question, problem=problem), problem.intervals
     assert intervals is not None
