@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gtsam
 
-from gtsam_sdp.backends.choose import BackendChoice
-from gtsam_sdp.certification.conclude import certify_problem
-from gtsam_sdp.certification.evidence import Method
-from gtsam_sdp.certification.robust import lifted
-from gtsam_sdp.certification.stationarity import is_near_optimum
 from gtsam_sdp.progress import Clock, showing_progress
-from gtsam_sdp.reading.checks import check_tolerance
-from gtsam_sdp.reading.graph import OnUnsupported, read
-from gtsam_sdp.results.certificate import Certificate
+
+if TYPE_CHECKING:
+    from gtsam_sdp.backends.choose import BackendChoice
+    from gtsam_sdp.certification.evidence import Method
+    from gtsam_sdp.reading.graph import OnUnsupported
+    from gtsam_sdp.results.certificate import Certificate
 
 
 def certify(
@@ -55,6 +55,13 @@ def certify(
         GtsamSdpError: with method="chordal" as `Relaxation.solve`.
         ValueError: an argument that is none of those listed.
     """
+    # on the first call, before the clock runs: importing the package is quick
+    from gtsam_sdp.certification.conclude import certify_problem
+    from gtsam_sdp.certification.robust import lifted
+    from gtsam_sdp.certification.stationarity import is_near_optimum
+    from gtsam_sdp.reading.checks import check_tolerance
+    from gtsam_sdp.reading.graph import read
+
     if method not in ("auto", "multipliers", "chordal"):
         raise ValueError(f'method must be "auto", "multipliers" or "chordal", not {method!r}.')
     check_tolerance(tolerance)

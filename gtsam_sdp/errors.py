@@ -48,6 +48,10 @@ class BackendNotInstalledError(GtsamSdpError, ImportError):
     """A solver was asked for whose package is not installed; says how to install it."""
 
 
+class PandasNotInstalledError(GtsamSdpError):
+    """A table for pandas was asked for, and pandas is not installed."""
+
+
 class MatplotlibNotInstalledError(GtsamSdpError, ImportError):
     """A picture was asked for without matplotlib; says how to install it."""
 

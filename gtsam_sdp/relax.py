@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gtsam
 
-from gtsam_sdp.certification.stationarity import is_near_optimum
-from gtsam_sdp.lift.problem import Problem
-from gtsam_sdp.reading.graph import OnUnsupported, read
-from gtsam_sdp.relaxation.relaxation import (
-    LiftChoice,
-    Relaxation,
-)
-from gtsam_sdp.relaxation.tree import OrderingChoice
-from gtsam_sdp.search.start import starting_values
+if TYPE_CHECKING:
+    from gtsam_sdp.reading.graph import OnUnsupported
+    from gtsam_sdp.relaxation.relaxation import LiftChoice, Relaxation
+    from gtsam_sdp.relaxation.tree import OrderingChoice
 
 
 def relax(
@@ -44,6 +41,13 @@ def relax(
         GtsamSdpError: as `certify`; InvalidGraphError for an ordering that misses keys, and, without values, for a key
             whose type no supported factor tells.
     """
+    # on the first call: importing the package is quick
+    from gtsam_sdp.certification.stationarity import is_near_optimum
+    from gtsam_sdp.lift.problem import Problem
+    from gtsam_sdp.reading.graph import read
+    from gtsam_sdp.relaxation.relaxation import Relaxation
+    from gtsam_sdp.search.start import starting_values
+
     at_measurements = values is None
     reading = read(graph, starting_values(graph, on_unsupported) if values is None else values, on_unsupported)
     touching = values is None or is_near_optimum(graph, values, reading.cost)

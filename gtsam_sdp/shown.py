@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from gtsam_sdp.compared import Compared
 
 
 @dataclass(frozen=True)
@@ -24,14 +27,20 @@ def show_with(kind: type, text: Callable[[Any], str], brief: Callable[[Any], str
     _RENDERERS[kind] = Renderers(text, brief, html)
 
 
-class Shown:
+def _renderers_of(result: Any) -> Renderers:
+    """Those of its type; they are imported when something is shown first."""
+    importlib.import_module("gtsam_sdp.show.renderers")
+    return _RENDERERS[type(result)]
+
+
+class Shown(Compared):
     """A result that its type's renderers show."""
 
     def __str__(self) -> str:
-        return _RENDERERS[type(self)].text(self)
+        return _renderers_of(self).text(self)
 
     def __repr__(self) -> str:
-        return _RENDERERS[type(self)].brief(self)
+        return _renderers_of(self).brief(self)
 
     def _repr_html_(self) -> str:
-        return _RENDERERS[type(self)].html(self)
+        return _renderers_of(self).html(self)

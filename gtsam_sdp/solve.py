@@ -7,16 +7,19 @@ ever returned.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gtsam
 
-from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.progress import showing_progress
-from gtsam_sdp.reading.graph import OnUnsupported
-from gtsam_sdp.relaxation.relaxation import LiftChoice
-from gtsam_sdp.relaxation.tree import OrderingChoice
-from gtsam_sdp.results.solution import Solution
-from gtsam_sdp.search.ladder import refine_values, solve_graph
-from gtsam_sdp.search.task import Options, SolveMethod
+
+if TYPE_CHECKING:
+    from gtsam_sdp.backends.choose import BackendChoice
+    from gtsam_sdp.reading.graph import OnUnsupported
+    from gtsam_sdp.relaxation.relaxation import LiftChoice
+    from gtsam_sdp.relaxation.tree import OrderingChoice
+    from gtsam_sdp.results.solution import Solution
+    from gtsam_sdp.search.task import SolveMethod
 
 
 def solve(
@@ -57,6 +60,9 @@ def solve(
         GtsamSdpError: as `certify`; InvalidGraphError where `initial` is needed; with method="chordal" also
             ProblemTooLargeError and SolveFailedError.
     """
+    from gtsam_sdp.search.ladder import solve_graph  # on the first call: importing the package is quick
+    from gtsam_sdp.search.task import Options
+
     options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
         return solve_graph(graph, options, initial)
@@ -96,6 +102,9 @@ def refine(
     Raises:
         GtsamSdpError: as `solve`.
     """
+    from gtsam_sdp.search.ladder import refine_values  # on the first call: importing the package is quick
+    from gtsam_sdp.search.task import Options
+
     options = Options(method, lift, ordering, backend, tolerance, time_limit, seed, on_unsupported)
     with showing_progress(verbose):
         return refine_values(graph, options, values)

@@ -10,12 +10,13 @@ import numpy as np
 import scipy
 
 from gtsam_sdp.backends.export import write_cbf, write_sdpa
+from gtsam_sdp.compared import Compared
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.svec import svec_starts
 
 
-@dataclass(frozen=True)
-class ConicProblem:
+@dataclass(frozen=True, eq=False)
+class ConicProblem(Compared):
     """max b^T y subject to svec(C_k) - A_k y in the cone of positive semidefinite matrices, for every block k.
 
     svec lists the upper triangle column by column, off-diagonal entries times sqrt(2).

@@ -13,7 +13,6 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.evidence import Evidence, Method, Question, gather
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.robust import certified_region
-from gtsam_sdp.certification.stationarity import gain_of_an_iteration
 from gtsam_sdp.errors import InvalidTermError
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.linalg.array import Array
@@ -22,6 +21,7 @@ from gtsam_sdp.proof.bound import NO_BOUND
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms
+from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.notes import Note, NoteKind, percent
 from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
@@ -42,13 +42,13 @@ def certify_problem(
     reading, held = problem.reading, None
     table = _factor_terms(reading, problem.terms)
     clock.done("terms", ", ".join(f"{n} {name}" for name, n in table.counts().items()))
-    question = Question(problem, values, tolerance, backend, clock)
+    question = Question(graph, problem, values, tolerance, backend, clock)
     if reading.robust:
         question, evidence, held = certified_region(question, method, region)
         table = _factor_terms(reading, question.problem.terms)
     else:
         evidence = gather(question, method)
-    found = _conclude(graph, values, reading, table, evidence, tolerance, clock)
+    found = _conclude(question, table, evidence)
     return replace(found, region=held)
 
 
@@ -69,7 +69,8 @@ def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
     arrays = (places, exactness[places], reading.costs, np.maximum(contribution, 0.0))
     for array in arrays:
         array.flags.writeable = False
-    return FactorTerms(arrays[0], reading.table.types, reading.table.keys, *arrays[1:])
+    keys = KeyLists(reading.table.flat_keys, reading.table.starts)
+    return FactorTerms(arrays[0], reading.table.types, keys, *arrays[1:])
 
 
 def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:
@@ -93,16 +94,9 @@ def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) 
         )
 
 
-def _conclude(
-    graph: gtsam.NonlinearFactorGraph,
-    values: gtsam.Values,
-    reading: Reading,
-    table: FactorTerms,
-    evidence: Evidence,
-    tolerance: float,
-    clock: Clock,
-) -> Certificate:
+def _conclude(question: Question, table: FactorTerms, evidence: Evidence) -> Certificate:
     """The certificate that the evidence allows: never below the trivial bound 0, never above the cost."""
+    reading, tolerance = question.reading, question.tolerance
     cost, bound = reading.cost, evidence.bound
     excess = float(bound.value) - cost
     if excess > max(ABOVE_COST * cost, 1e-8 * evidence.size) and not reading.hard:
@@ -116,17 +110,15 @@ def _conclude(
         stationarity=math.nan,
         rounding=bound.rounding,
         terms=table,
-        timings=clock.seconds,
+        timings=question.clock.seconds,
         notes=(),
     )
-    if not found and (evidence.is_zero or is_zero(reading, values, tolerance)):
+    if not found and (evidence.is_zero or is_zero(reading, question.values, tolerance)):
         found = replace(found, zero_cost=True)
     scale = max(cost, np.finfo(float).tiny)
     stationarity = min(evidence.decrease, cost) / scale
     if not stationarity <= WORTH_A_STEP * max(found.relative_gap, tolerance) or not found:
-        stationarity = gain_of_an_iteration(graph, values, cost) / scale
-        known = "no time" if math.isnan(stationarity) else percent(stationarity)
-        clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
+        stationarity = question.gain / scale
     found = replace(found, stationarity=stationarity)
     notes = _notes(reading, found)
     if math.isfinite(evidence.cap) and not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import gtsam
@@ -14,6 +15,7 @@ from gtsam_sdp.backends.choose import BackendChoice
 from gtsam_sdp.certification.exact_data import is_zero
 from gtsam_sdp.certification.regions import applies, bound_near
 from gtsam_sdp.certification.softening import softened
+from gtsam_sdp.certification.stationarity import gain_of_an_iteration
 from gtsam_sdp.deadline import has_time, timed
 from gtsam_sdp.errors import SolveFailedError
 from gtsam_sdp.lift.problem import Problem
@@ -26,6 +28,7 @@ from gtsam_sdp.proof.bound import NO_BOUND, VerifiedBound, bound_at
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.relaxation.relaxation import Relaxation
 from gtsam_sdp.relaxation.vector import VectorLift
+from gtsam_sdp.results.notes import percent
 from gtsam_sdp.terms.terms import Terms
 from gtsam_sdp.tolerances import FAR_FROM_OPTIMUM, NOISE_FLOOR, POLISH_DECREASE, POLISHING_GAIN, SHORT_RELAXATION
 
@@ -47,6 +50,7 @@ class Question:
     """Whether values are the best: what every way to an answer needs.
 
     Attributes:
+        graph: the graph.
         problem: the graph at the values, lifted.
         values: the values.
         tolerance: largest relative gap that is good enough.
@@ -54,6 +58,7 @@ class Question:
         clock: of the steps.
     """
 
+    graph: gtsam.NonlinearFactorGraph
     problem: Problem
     values: gtsam.Values
     tolerance: float
@@ -69,6 +74,14 @@ class Question:
     def enough(self) -> float:
         """The bound that certifies the values."""
         return (1 - self.tolerance) * self.reading.cost
+
+    @cached_property
+    def gain(self) -> float:
+        """How much one iteration of Levenberg-Marquardt lowers the cost; infinite or NaN if that is not known."""
+        gain = gain_of_an_iteration(self.graph, self.values, self.reading.cost)
+        known = "no time" if math.isnan(gain) else percent(gain / max(self.reading.cost, np.finfo(float).tiny))
+        self.clock.done("stationarity", f"one iteration of Levenberg-Marquardt gains: {known}")
+        return gain
 
     def is_answered(self, evidence: Evidence) -> bool:
         """Whether the values are certified."""
@@ -106,13 +119,20 @@ def gather(question: Question, method: Method) -> Evidence:
         return _by_relaxation(Relaxation.build(question.problem), question)
     first = by_multipliers(question)
     evidence = _by_all_ways(question, first, method)
-    is_far = first.decrease > FAR_FROM_OPTIMUM * question.reading.cost and not question.reading.robust
-    if is_far and not question.is_answered(evidence) and has_time():
+    is_open = not question.reading.robust and not question.is_answered(evidence) and has_time()
+    if is_open and _is_far(question, first, evidence):
         # the values may be far from an optimum, and not only the terms' gradients: then curvature counts for more
         bent = replace(question, problem=Problem.build(question.reading, touching=False))
         other = _by_all_ways(bent, by_multipliers(bent), method)
         evidence = max(evidence, other, key=lambda found: found.bound.value)
     return evidence
+
+
+def _is_far(question: Question, first: Evidence, best: Evidence) -> bool:
+    """Whether much may be left to gain near the values; GTSAM is asked where no way proved anything."""
+    if math.isfinite(first.decrease) or best.bound.value > 0:
+        return first.decrease > FAR_FROM_OPTIMUM * question.reading.cost
+    return question.gain > FAR_FROM_OPTIMUM * question.reading.cost
 
 
 def _by_all_ways(question: Question, evidence: Evidence, method: Method) -> Evidence:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy
+import scipy.sparse.linalg
 
 from gtsam_sdp.deadline import has_time
 from gtsam_sdp.lift.problem import Problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.values.space import Space
@@ -22,8 +23,6 @@ def log_rotation(rotation: Array, space: Space) -> Array:
     """Rotation vectors [rad], (m, 1) in 2D or (m, 3)."""
     if space.dimension == 2:
         return np.angle(rotation[:, :, 0])
-    from scipy.spatial.transform import Rotation  # a third of the package's import time
-
     return Rotation.from_matrix(rotation).as_rotvec()
 
 
@@ -31,8 +30,6 @@ def exp_rotation(omega: Array, space: Space) -> Array:
     """Rotations of rotation vectors [rad]."""
     if space.dimension == 2:
         return np.exp(1j * omega)[:, :, None]
-    from scipy.spatial.transform import Rotation
-
     return Rotation.from_rotvec(omega).as_matrix()
 
 

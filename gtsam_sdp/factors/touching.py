@@ -24,7 +24,7 @@ _LARGEST_CONDITION = 1e9
 """Condition number of the information, its diagonal scaled to one, up to which that is enough."""
 
 _SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
-"""Shares of the curvature that are given up, in this order, for the term to be sound."""
+"""Shares of the curvature that may be given up for the term to be sound."""
 
 _BENT_DOWN = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 """Shares of the weight by which a term with a share of the cost's curvature, or none, bends down more than that."""
@@ -170,67 +170,70 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
     vector = np.zeros((count, 6))
     vector[:, places] = r
     usable = np.linalg.norm(vector[:, :3], axis=1) < LARGEST_ESTIMATE
-    none = Curvature(np.zeros(count), np.zeros((count, 3, 3)), np.zeros(count))
-    curvature, excess = none, np.zeros((count, size, size))
-    score, applies = np.asarray(least, dtype=float).copy(), np.zeros(count, dtype=bool)
+    curvature = Curvature(np.zeros(count), np.zeros((count, 3, 3)), np.zeros(count))
+    contact = Contact.none(count)
+    excess, applies = np.zeros((count, size, size)), np.zeros(count, dtype=bool)
 
-    def prove(at: Array, part: Curvature) -> Array:
-        """The factors for which a term with this curvature is proven, which they get."""
-        nonlocal curvature
-        contact = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
-        found = _excess(bent[at], part, contact, vector[at], region.select(at), places)
+    def prove(at: Array, part: Curvature) -> None:
+        """Gives a term with this curvature to the factors for which it is proven."""
+        touch = Contact.at(in_space[at], part, vector[at, :3], vector[at, 3:])
+        found = _excess(bent[at], part, touch, vector[at], region.select(at), places)
         good = smallest_eigenvalue(found) > 0
-        curvature = _merge(curvature, part, at[good], good)
         excess[at[good]], applies[at[good]] = found[good], True
-        return at[good]
+        for mine, theirs in ((curvature, part), (contact, touch)):
+            for name in mine.__dataclass_fields__:
+                getattr(mine, name)[at[good]] = getattr(theirs, name)[good]
 
-    for part_of in _TRANSLATION:
-        whole = _largest_curvature(bent, part_of, angles)
-        possible = usable & (whole.kappa > 0) & (whole.tau > 0)
-        for given_up in _SHARES:
-            kept = whole.scaled(np.full(count, 1 - given_up))
-            value = kept.kappa * kept.tau
-            at = np.flatnonzero(possible & (value > score))
-            if not len(at):
-                break
-            chosen = prove(at, kept.select(at))
-            score[chosen] = value[chosen]
-    whole = _curvature_above(information, angles)
-    for given_up in _BENT_DOWN:
-        at = np.flatnonzero(usable & ~applies & (share < 1))
-        if len(at):
+    largest = _largest_curvature(bent, angles)
+    candidates = Curvature.stack([whole.scaled(np.full(count, 1 - part)) for whole in largest for part in _SHARES])
+    possible = (candidates.kappa > 0) & (candidates.tau > 0) & ~_is_hopeless(bent, candidates, region, angles)
+    value = np.where(possible & usable, candidates.kappa * candidates.tau, 0.0)
+    # the one that keeps most first: it is good enough for most factors
+    for chosen in np.argsort(-value, axis=0, kind="stable") if possible.any() else ():
+        at = np.flatnonzero(~applies & (value[chosen, np.arange(count)] > least))
+        if not len(at):
+            break
+        prove(at, candidates.select((chosen[at], at)))
+    if (share < 1).any():
+        whole = _curvature_above(information, angles)
+        for given_up in _BENT_DOWN:
+            at = np.flatnonzero(usable & ~applies & (share < 1))
             prove(at, whole.scaled(share - given_up).select(at))
-    contact = Contact.at(in_space, curvature, vector[:, :3], vector[:, 3:])
     reach = np.linalg.norm(region.root, axis=2)
     charge = contact.value_error + np.sum(contact.slope_error[:, places] * reach, axis=1)
     return Touching(applies, curvature, contact, excess, charge)
 
 
-def _merge(mine: Curvature, theirs: Curvature, at: Array, good: Array) -> Curvature:
-    kappa, rest, tau = mine.kappa.copy(), mine.rest.copy(), mine.tau.copy()
-    kappa[at], rest[at], tau[at] = theirs.kappa[good], theirs.rest[good], theirs.tau[good]
-    return Curvature(kappa, rest, tau)
-
-
-def _largest_curvature(information: Array, part_of: float, angles: int) -> Curvature:
-    """Curvature with L - blkdiag(kappa I + M, tau I) >= 0, tau a share of the information of the translation alone."""
+def _largest_curvature(information: Array, angles: int) -> list[Curvature]:
+    """Curvature with L - blkdiag(kappa I + M, tau I) >= 0, tau each share of what holds the translation alone."""
     rr, rt, tt = information[:, :angles, :angles], information[:, :angles, angles:], information[:, angles:, angles:]
-    alone = tt - rt.swapaxes(1, 2) @ np.linalg.pinv(rr, hermitian=True) @ rt
+    coupled = rt.any()
+    alone = tt - rt.swapaxes(1, 2) @ np.linalg.pinv(rr, hermitian=True) @ rt if coupled else tt
     smallest = smallest_eigenvalue(symmetric(alone))
-    tau = part_of * smallest
-    x = tt - tau[:, None, None] * np.eye(tt.shape[-1])
-    x = np.where((smallest > 0)[:, None, None], x, np.eye(tt.shape[-1]))
-    kept = symmetric(rr - rt @ np.linalg.solve(x, rt.swapaxes(1, 2)))
-    count = len(kept)
-    if angles == 1:
-        return Curvature(kept[:, 0, 0], np.zeros((count, 3, 3)), tau)
+    if not coupled:
+        turning = _largest_turning(rr)
+        return [Curvature(*turning, share * smallest) for share in _TRANSLATION]
+    result = []
+    for share in _TRANSLATION:
+        tau = share * smallest
+        x = tt - tau[:, None, None] * np.eye(tt.shape[-1])
+        x = np.where((smallest > 0)[:, None, None], x, np.eye(tt.shape[-1]))
+        kept = symmetric(rr - rt @ np.linalg.solve(x, rt.swapaxes(1, 2)))
+        result.append(Curvature(*_largest_turning(kept), tau))
+    return result
+
+
+def _largest_turning(kept: Array) -> tuple[Array, Array]:
+    """kappa and M with kappa I + M below weights of rotations, (m, k, k)."""
+    if kept.shape[-1] == 1:
+        return kept[:, 0, 0], np.zeros((len(kept), 3, 3))
     eigenvalues, axes = np.linalg.eigh(kept)
     least = eigenvalues[:, 0]
     rest = eigenvalues - least[:, None]
     # 1/2 tr(kappa I + M) I - kappa I - M >= 0: no axis is held more stiffly than the other two together
     rest[:, 2] = np.minimum(rest[:, 2], 0.99 * (rest[:, 1] + 2 * least) - least)
     rest = np.maximum(rest, 0.0)
-    return Curvature(least, (axes * rest[:, None, :]) @ axes.swapaxes(1, 2), tau)
+    return least, (axes * rest[:, None, :]) @ axes.swapaxes(1, 2)
 
 
 def _curvature_above(information: Array, angles: int) -> Curvature:
@@ -239,6 +242,20 @@ def _curvature_above(information: Array, angles: int) -> Curvature:
     twice = np.where(rt.any(axis=(1, 2)), 2.0, 1.0)  # L is at most twice its diagonal blocks
     kappa, tau = (twice * np.linalg.norm(block, axis=(1, 2), ord=2) for block in (rr, tt))
     return Curvature(kappa, np.zeros((len(kappa), 3, 3)), tau)
+
+
+def _bend_of_e(tau: Array, region: Region) -> tuple[Array, Array]:
+    """What tau |e|^2 / 2 bends by at most, on omega and on v."""
+    theta = region.theta
+    return tau * region.length**2 * (1 / 12 + theta**2 / 360 + theta**4 / 1811), tau * (1 + theta**2 / 12)
+
+
+def _is_hopeless(information: Array, curvature: Curvature, region: Region, angles: int) -> Array:
+    """Whether a term bends more than its cost in the mean of all axes: nothing else makes up for that."""
+    by_e, by_v = _bend_of_e(curvature.tau, region)
+    diagonal = np.einsum("kii->ki", information)
+    turned = curvature.kappa + np.trace(curvature.rest, axis1=-2, axis2=-1) / 3 + by_e
+    return (turned >= np.mean(diagonal[:, :angles], axis=1)) | (by_v >= np.mean(diagonal[:, angles:], axis=1))
 
 
 def _excess(
@@ -255,8 +272,7 @@ def _excess(
     # what is linear in Z bends no more than this
     bend = 1 + theta**2 / 3 / np.maximum(1 - theta**2 / 5, 1e-2)
     flat[:, :3, :3] = bend[:, None, None] * curvature.rest
-    by_e = curvature.tau * length**2 * (1 / 12 + theta**2 / 360 + theta**4 / 1811)
-    by_v = curvature.tau * (1 + theta**2 / 12)
+    by_e, by_v = _bend_of_e(curvature.tau, region)
     # with a minus they bend down less: 1 - cos(theta) by cos(theta) at least, and |e|^2 / 2 is |v|^2 / 2 but for what
     # bends by no more than a quarter of theta^2 and |v|^2 (docs/maths/robust.md)
     down = curvature.tau < 0
@@ -279,7 +295,7 @@ def _excess(
     T = np.einsum("kajl,kjb->kabl", T, root)
     T = np.einsum("kabl,klc->kabc", T, root)
     inverse = symmetric(np.linalg.inv(J))
-    W = symmetric(np.einsum("kabc,kcd,kaed->kbe", T, inverse, T, optimize=True))
+    W = symmetric(np.sum(T @ inverse[:, None] @ T.swapaxes(2, 3), axis=1))
     A = J / 2 - W * (1 + _SPARE) / 18
     return np.where(positive[:, None, None], A, -identity)
 

@@ -9,6 +9,7 @@ is linear in the lifted matrix. Here all vectors are real ones of space: the pla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial
 
@@ -62,9 +63,14 @@ class Curvature:
         """A share (m,) of it."""
         return Curvature(share * self.kappa, share[:, None, None] * self.rest, share * self.tau)
 
-    def select(self, at: Array) -> Curvature:
+    def select(self, at: Array | tuple[Array, ...]) -> Curvature:
         """That of some of the factors."""
         return Curvature(self.kappa[at], self.rest[at], self.tau[at])
+
+    @classmethod
+    def stack(cls, parts: Sequence[Curvature]) -> Curvature:
+        """All of them, along a first axis."""
+        return cls(*(np.stack([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,11 @@ class Contact:
     def select(self, at: Array) -> Contact:
         """Those of some of the factors."""
         return Contact(self.b[at], self.c[at], self.constant[at], self.slope_error[at], self.value_error[at])
+
+    @classmethod
+    def none(cls, count: int) -> Contact:
+        """Of factors without a term."""
+        return cls(*(np.zeros((count, *shape)) for shape in ((3,), (3,), (), (6,), ())))
 
     @classmethod
     def at(cls, information: Array, curvature: Curvature, omega: Array, v: Array) -> Contact:

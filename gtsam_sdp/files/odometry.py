@@ -8,6 +8,7 @@ from typing import Any
 import gtsam
 import numpy as np
 import scipy
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from gtsam_sdp.files.priors import Prior
 from gtsam_sdp.files.sightings import Sighting
@@ -81,8 +82,6 @@ def spanning_tree_values(
     """
     if not ids:
         return gtsam.Values()
-    from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
-
     keys = np.unique(np.array(ids, dtype=np.uint64))
     ends = np.searchsorted(keys, np.array(ids, dtype=np.uint64))
     order: Mapping[tuple[int, int], int] = {}

@@ -33,7 +33,7 @@ class Constraint(NamedTuple):
     b: float
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Qcqp(Shown):
     """`min <Q, Y Y^H> + constant` subject to one orthogonality constraint for each rotation and direction.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
+import scipy.sparse.csgraph
 
 from gtsam_sdp.linalg.array import Array
 

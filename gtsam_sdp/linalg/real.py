@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy
+import scipy.sparse
 
 from gtsam_sdp.linalg.array import Array
 

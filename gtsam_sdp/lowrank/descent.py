@@ -9,6 +9,7 @@ iterations that are left would take longer. No step increases the cost. See docs
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +36,9 @@ _ACCURACY = 0.1
 
 _DAMPING = (1e-9, 1e-6, 1e-4, 1e-2, 1.0)
 """Shares of the diagonal that are added to the Hessian, the first that makes it positive definite."""
+
+_NEAR_DAMPINGS = 2
+"""So many are tried near a minimum: where they fail there is none near, and a step would find negative curvature."""
 
 _RADIUS = 0.5
 """Largest change of a rotation's entry by a step along negative curvature."""
@@ -160,8 +164,8 @@ def descend(quadratic: Quadratic, Y: Array, tolerance: float, *, near: bool = Fa
         gradient = point.gradient
         if not gradient.any():
             return Descent(point.Y, total, steps, True)
-        if near and steps == 0:
-            precondition.use_hessian(point)
+        if near and steps == 0 and not precondition.use_hessian(point, _DAMPING[:_NEAR_DAMPINGS]):
+            break
         enough = tolerance * point.scale
         step, products, promised = _newton_step(point, gradient, precondition)
         if near and not np.isfinite(promised):
@@ -234,20 +238,25 @@ class Preconditioner:
         step = self._hessian.solve((T.conj().T @ gradient.ravel()).real)
         return (T @ step).reshape(gradient.shape)
 
-    def use_hessian(self, point: Point) -> None:
-        """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is."""
+    def use_hessian(self, point: Point, dampings: Sequence[float] = _DAMPING) -> bool:
+        """Factorises the Hessian at a point, damped until it is positive definite; keeps the other if none is.
+
+        Returns:
+            Whether one was, or there was no time to tell.
+        """
         qcqp = self._quadratic.qcqp
         self._budget -= 1
         if not has_time(_HESSIAN):
-            return
+            return True
         S = certificate_matrix(qcqp, point.multipliers)
         upper = real_upper(reduced_hessian(S, point.basis, point.Y.shape[1]))
         diagonal = np.abs(upper.diagonal())
-        for damping in _DAMPING:
+        for damping in dampings:
             factor = Factorisation.of(add_to_diagonal(upper, damping * diagonal))
             if factor is not None and factor.is_positive:
                 self._hessian = factor
-                return
+                return True
+        return False
 
     def improve(self, point: Point, products: int, left: float) -> None:
         """Factorises the Hessian if that is cheaper than the iterations left.

@@ -184,8 +184,9 @@ def _best_shift(
 ) -> VerifiedBound:
     """The best bound among those of some shifts: the smallest that `attempt` succeeds with, and larger ones.
 
-    Grow until it succeeds, then bisect. At the edge of definiteness the proof gives away more to rounding, and to
-    what is left of the gradient, than a larger shift costs: back off.
+    The largest shift with a bound above 0 first: where it does not help no other one does, as at most wrong minima.
+    Then grow from the smallest one until it succeeds, and bisect. At the edge of definiteness the proof gives away
+    more to rounding, and to what is left of the gradient, than a larger shift costs: back off.
     """
     found: list[VerifiedBound] = []
     attempts = 0
@@ -198,9 +199,12 @@ def _best_shift(
         return bound is not None
 
     first, largest = 1e-13 * scale, max(ceiling, 1e-12 * scale)
-    shift, failed = 0.0, 0.0
-    while not works(shift) and not quick and first > 0 and shift < largest:
-        failed, shift = shift, min(max(_SHIFT_GROWTH * shift, first), largest)
+    if works(0.0) or quick or not first > 0 or not works(largest):
+        shift, failed = 0.0, 0.0
+    else:
+        shift, failed = first, 0.0
+        while shift < largest and not works(shift):
+            failed, shift = shift, min(_SHIFT_GROWTH * shift, largest)
     while found and failed and shift > _SHIFT_PRECISION * failed:
         middle = math.sqrt(failed * shift)
         failed, shift = (failed, middle) if works(middle) else (middle, shift)

@@ -102,7 +102,7 @@ def _machine_bytes() -> float:
         return 16e9
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Relaxation(Shown):
     """The semidefinite relaxation of a graph on the cliques of its Bayes tree.
 

@@ -16,6 +16,7 @@ from typing import Literal
 import gtsam
 import numpy as np
 
+from gtsam_sdp.compared import Compared
 from gtsam_sdp.errors import InvalidGraphError, format_key
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.shown import Shown
@@ -24,8 +25,8 @@ from gtsam_sdp.values.layout import Layout
 OrderingChoice = Literal["auto", "metis", "colamd"] | gtsam.Ordering
 
 
-@dataclass(frozen=True)
-class Clique:
+@dataclass(frozen=True, eq=False)
+class Clique(Compared):
     """Variables by number; the world frame has the number of variables as its own.
 
     Attributes:
@@ -44,7 +45,7 @@ class Clique:
         return self.frontals + self.separator
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CliqueTree(Shown):
     """Cliques of the eliminated graph, parents before children; a forest if the graph has several components.
 

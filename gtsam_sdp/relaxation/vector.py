@@ -50,7 +50,7 @@ _ROUNDOFFS_OF_PRODUCTS = 80
 """Roundoffs of E^T M E with M of up to 24 rows, and of the sums before it."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class VectorQcqp(Shown):
     """min y^T Q y + constant subject to quadratic constraints on y = [entries; h].
 

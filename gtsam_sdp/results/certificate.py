@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from gtsam_sdp.errors import format_key
+from gtsam_sdp.errors import PandasNotInstalledError, format_key
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.notes import Note, NoteKind
 from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.shown import Shown
@@ -31,7 +33,7 @@ class CertificateStatus(Enum):
     """Nothing better than the trivial bound 0 is proven."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FactorTerm(Shown):
     """One factor in the bound: its place in the graph, its cost, and how much its term lies below that."""
 
@@ -60,9 +62,9 @@ class FactorTerm(Shown):
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FactorTerms(Shown):
-    """The terms of all factors: iterate or index for `FactorTerm`s, or use the arrays.
+    """The terms of all factors: iterate or index for `FactorTerm`s, take slices, or use the arrays.
 
     Attributes:
         index: places in the graph, (f,).
@@ -75,7 +77,7 @@ class FactorTerms(Shown):
 
     index: Array
     types: Sequence[str]
-    keys: Callable[[int], tuple[int, ...]]
+    keys: KeyLists
     exactness: Array
     cost: Array
     contribution: Array
@@ -83,7 +85,16 @@ class FactorTerms(Shown):
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, place: int) -> FactorTerm:
+    @overload
+    def __getitem__(self, place: int) -> FactorTerm: ...
+    @overload
+    def __getitem__(self, place: slice) -> FactorTerms: ...
+    def __getitem__(self, place: int | slice) -> FactorTerm | FactorTerms:
+        if isinstance(place, slice):
+            return FactorTerms(
+                self.index[place], self.types[place], self.keys[place], self.exactness[place], self.cost[place],
+                self.contribution[place],
+            )  # fmt: skip
         place = range(len(self))[place]
         return FactorTerm(
             int(self.index[place]), self.types[place], self.keys(place), Exactness(self.exactness[place]),
@@ -97,6 +108,26 @@ class FactorTerms(Shown):
         """The factors that contribute most to the gap."""
         return [self[i] for i in np.argsort(-self.contribution, kind="stable")[:count].tolist()]
 
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each factor: index, type, keys by name, exactness, cost, contribution.
+
+        Raises:
+            PandasNotInstalledError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise PandasNotInstalledError("to_frame needs pandas: pip install pandas.") from error
+        named = [tuple(format_key(key) for key in self.keys(place)) for place in range(len(self))]
+        columns = {
+            "type": list(self.types),
+            "keys": named,
+            "exactness": [Exactness(kind).name for kind in self.exactness.tolist()],
+            "cost": self.cost,
+            "contribution": self.contribution,
+        }
+        return pandas.DataFrame(columns, index=pandas.Index(self.index, name="index"))
+
     def counts(self) -> dict[str, int]:
         """Number of terms of each exactness, by name."""
         found = np.bincount(self.exactness, minlength=len(Exactness))
@@ -107,7 +138,7 @@ class FactorTerms(Shown):
         return dict(Counter(self.types).most_common())
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Certificate(Shown):
     """A verified lower bound of the cost, and what it says about the values.
 

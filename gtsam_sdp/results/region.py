@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from gtsam_sdp.errors import format_key
 from gtsam_sdp.linalg.array import Array
+from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.shown import Shown
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RobustRegion(Shown):
     """What a better solution would have to do: take the residual of one of these factors out of its interval.
 
@@ -35,7 +35,7 @@ class RobustRegion(Shown):
     """
 
     index: Array
-    keys: Callable[[int], tuple[int, ...]]
+    keys: KeyLists
     residual: Array
     low: Array
     high: Array

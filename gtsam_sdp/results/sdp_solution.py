@@ -15,7 +15,7 @@ from gtsam_sdp.shown import Shown
 from gtsam_sdp.values.layout import Layout
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SdpSolution(Shown):
     """Solution of the clique-decomposed relaxation.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import gtsam
 
+from gtsam_sdp.files.trajectories import write_kitti, write_tum
 from gtsam_sdp.remedies import Advice, Remedy
 from gtsam_sdp.results.certificate import Certificate, finite_or_none
 from gtsam_sdp.results.sdp_solution import SdpSolution
@@ -71,7 +74,7 @@ class Stage:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Solution(Shown):
     """The best values that were found, and what is proven about them.
 
@@ -129,8 +132,8 @@ class Solution(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The certificate, how the values were found, and the stages, as plain types.
 
-        The values themselves are not in it: save poses with `gtsam.writeG2o(graph, solution.values, path)`, or all
-        values with pickle.
+        The values themselves are not in it: `gtsam_sdp.write_g2o(path, graph, solution.values)` saves graph and
+        poses, `to_tum` and `to_kitti` a trajectory, pickle all values.
         """
         return {
             "method": self.method,
@@ -143,3 +146,32 @@ class Solution(Shown):
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_tum(
+        self, path: str | Path, keys: Iterable[int] | None = None, times: Mapping[int, float] | None = None
+    ) -> None:
+        """Writes the poses as a TUM file, `t x y z qx qy qz qw`, for example for evo.
+
+        Args:
+            path: the file; packed with gzip where its name ends with .gz.
+            keys: the poses to write; None: all.
+            times: time of each pose by key [s]; None: its number, 12 for x12.
+
+        Raises:
+            InvalidGraphError: there is no pose, or not those of `keys`; two poses have the same time, or one has none.
+            DatasetError: the file cannot be written.
+        """
+        write_tum(path, self.values, keys, times)
+
+    def to_kitti(self, path: str | Path, keys: Iterable[int] | None = None) -> None:
+        """Writes the poses as a KITTI file, a line of the 12 numbers of [R | t] for each, in the order of their keys.
+
+        Args:
+            path: the file; packed with gzip where its name ends with .gz.
+            keys: the poses to write, in this order; None: all.
+
+        Raises:
+            InvalidGraphError: there is no pose, or not those of `keys`.
+            DatasetError: the file cannot be written.
+        """
+        write_kitti(path, self.values, keys)

@@ -14,6 +14,7 @@ from functools import cached_property
 import gtsam
 import numpy as np
 
+from gtsam_sdp.compared import Compared
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.values.blocks import BLOCKS, CONSTRAINED, DIRECTION, FREE, ROTATION, Block, BlockGroup, rows_of
 from gtsam_sdp.values.kind import Kind
@@ -24,8 +25,8 @@ WORLD = -1
 """Stands for the world frame where a variable's number is expected."""
 
 
-@dataclass(frozen=True)
-class Layout:
+@dataclass(frozen=True, eq=False)
+class Layout(Compared):
     """Which rows of Y belong to which variable.
 
     Attributes:

@@ -16,6 +16,7 @@ from gtsam_sdp import Certificate, UnsupportedFactorError, UnsupportedNoiseError
 from gtsam_sdp.certification.robust import default_intervals
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import read
+from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.region import RobustRegion
 from tests import problems
 
@@ -311,7 +312,8 @@ def test_a_factor_that_was_read_by_probing_beside_robust_ones(d: int) -> None:
 def region_of(residual: list[float], low: list[float], high: list[float], doubtful: list[bool]) -> RobustRegion:
     count = len(residual)
     return RobustRegion(
-        index=np.arange(count), keys=lambda k: (k, k + 1), residual=np.array(residual), low=np.array(low),
+        index=np.arange(count), keys=KeyLists.of((k, k + 1) for k in range(count)), residual=np.array(residual),
+        low=np.array(low),
         high=np.array(high), threshold=np.full(count, 2.0), is_doubtful=np.array(doubtful), is_unconditional=False,
         most_violations=3,
     )  # fmt: skip

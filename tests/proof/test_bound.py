@@ -14,10 +14,11 @@ from gtsam_sdp.lift.coordinates import centred_coordinates
 from gtsam_sdp.lift.qcqp import Qcqp
 from gtsam_sdp.lowrank.descent import descend, retracted
 from gtsam_sdp.lowrank.quadratic import Quadratic
-from gtsam_sdp.proof.bound import _least_of_rotations, verify_bound
+from gtsam_sdp.proof.bound import _least_of_rotations, prove_bound, verify_bound
 from gtsam_sdp.proof.multipliers import certificate_matrix, closed_form_multipliers
 from gtsam_sdp.reading.graph import read
 from tests import problems
+from tests.proof.exact import slack_of
 
 
 def lifted(graph: gtsam.NonlinearFactorGraph, values: gtsam.Values) -> tuple[Qcqp, np.ndarray]:
@@ -108,6 +109,15 @@ def test_components_add_up() -> None:
     assert len(qcqp.coordinates.references) == 6
     bound = verify_bound(qcqp, closed_form_multipliers(qcqp, Y), Y)
     assert bound.value == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize(("base", "attempts"), [(1.9, 2), (2.1, None)])
+def test_a_hopeless_matrix_costs_two_attempts(base: float, attempts: int | None) -> None:
+    """Where the largest shift with a bound above 0 does not help, the smaller ones are left out."""
+    slack = slack_of(np.diag([1.0, -1.0, -1.0]), base=base, norms=np.array([0.0, 1.0, 1.0]))
+    bound = prove_bound(slack, np.array([[1.0], [0.0], [0.0]]))
+    assert (bound.value > 0) == (attempts is None)
+    assert attempts in (None, bound.attempts)
 
 
 def test_quick_gives_up_where_a_shift_is_needed() -> None:
