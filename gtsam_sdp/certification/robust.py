@@ -26,6 +26,9 @@ _LARGER = (4.0, 8.0)
 _SMALLER = (1.0, 0.7, 0.5, 0.35, 0.25)
 """Radii that are tried, relative to the losses' thresholds: the first one, then larger ones or smaller ones."""
 
+_HOPEFUL = 100.0
+"""What polishing may have to gain, in tolerances of the cost, for a radius to be worth it while others are left."""
+
 _WORTH_A_LARGER_ONE = 1.05
 """How much larger a radius has to be for a proof of its own, as far as the losses allow."""
 
@@ -95,7 +98,7 @@ def certified_region(question: Question, method: Method, region: float | None) -
         found = _everywhere(question)
         if found is not None:
             return found
-    first = _on(question, _FIRST, None)
+    first = _proof(question, None)
     return _larger(first) if first.certifies else _smaller(question, first, method)
 
 
@@ -104,8 +107,8 @@ def _larger(best: Found) -> Found:
     question = best.question
     for multiple in _LARGER:
         intervals = default_intervals(question.reading, multiple, question.tolerance)
-        radius = _region(question.reading, intervals, is_unconditional=False).radius
-        if not (radius > _WORTH_A_LARGER_ONE * best.region.radius and has_time()):
+        region = _region(question.reading, intervals, is_unconditional=False)
+        if not (region.radius > _WORTH_A_LARGER_ONE * best.region.radius and has_time()):
             break  # the losses allow for no more
         tried = _on(question, multiple, None)
         if not tried.certifies:
@@ -133,22 +136,36 @@ def _smaller(question: Question, first: Found, method: Method) -> Found:
 
 def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
     """The problem of a reading; terms of factors with a robust loss hold up to the radius that is tried first."""
-    intervals = default_intervals(reading, _FIRST, tolerance) if reading.robust else None
+    intervals = _first_intervals(reading, tolerance) if reading.robust else None
     return Problem.build(reading, intervals=intervals, touching=touching)
+
+
+def _first_intervals(reading: Reading, tolerance: float) -> Intervals:
+    """Those of the first radius, or up to the thresholds if no larger intervals come of it, or more doubtful factors."""
+    usual, first = (default_intervals(reading, multiple, tolerance) for multiple in (1.0, _FIRST))
+    is_larger = (first.high >= usual.high * (1 - 1e-9)).all() and (first.low <= usual.low * (1 + 1e-9)).all()
+    return first if is_larger and (first.is_doubtful <= usual.is_doubtful).all() else usual
 
 
 def _on(question: Question, multiple: float, method: Method | None) -> Found:
     """What terms up to a multiple of the thresholds prove; by multipliers at once if no method is given."""
     reading = question.reading
-    problem = question.problem
-    if multiple != _FIRST:
-        problem = problem.on(default_intervals(reading, multiple, question.tolerance))
-    posed, intervals = replace(question, problem=problem), problem.intervals
+    intervals = default_intervals(reading, multiple, question.tolerance)
+    return _proof(replace(question, problem=question.problem.on(intervals)), method)
+
+
+def _proof(question: Question, method: Method | None) -> Found:
+    """What the question's own terms prove."""
+    reading, intervals = question.reading, question.problem.intervals
     assert intervals is not None
-    evidence = by_multipliers(posed, at_once=True) if method is None else gather(posed, method)
+    if method is None:
+        most = _HOPEFUL * question.tolerance * reading.cost
+        evidence = by_multipliers(question, at_once=True, most=most)
+    else:
+        evidence = gather(question, method)
     region = _region(reading, intervals, is_unconditional=False)
     question.clock.done("region", f"up to {region.radius:.3g} sigmas: bound {evidence.bound.value:.10g}")
-    return Found(posed, evidence, region)
+    return Found(question, evidence, region)
 
 
 def _everywhere(question: Question) -> Found | None:
