@@ -54,6 +54,9 @@ _OUTLIERS = 0.25
 """Share of the tolerance that the terms of all outliers together may lose."""
 
 _LEVEL_SETS = 3
+_WORTH_SHORTER_ONES = 0.9
+"""Share of the gap that shorter intervals must not leave, for still shorter ones to be tried."""
+
 _LOOSENED = 0.5
 """Share of the curvature that terms on level sets give up, so that their gap limits the residuals."""
 
@@ -87,18 +90,20 @@ def certified_region(question: Question, method: Method, region: float | None) -
     """The largest region with a proof, and the proof.
 
     Args:
-        question: with terms that hold up to the first radius, as `lifted` makes them.
+        question: with the terms that `lifted` makes.
         method: as in `certify`.
         region: radius in sigmas that is asked for; None: the largest.
     """
     reading = question.reading
     if region is not None:
         return _on(question, region / min(loss.threshold for loss, _ in _groups(reading)), method)
-    if all(loss.is_convex for loss, _ in _groups(reading)):
+    if _is_convex(reading):
         found = _everywhere(question)
         if found is not None:
             return found
-    first = _proof(question, None)
+        first = _on(question, _FIRST, None)
+    else:
+        first = _proof(question, None)
     return _larger(first) if first.certifies else _smaller(question, first, method)
 
 
@@ -135,8 +140,10 @@ def _smaller(question: Question, first: Found, method: Method) -> Found:
 
 
 def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
-    """The problem of a reading; terms of factors with a robust loss hold up to the radius that is tried first."""
-    intervals = _first_intervals(reading, tolerance) if reading.robust else None
+    """The problem of a reading; terms of factors with a robust loss hold on the region that is tried first."""
+    intervals = None
+    if reading.robust:
+        intervals = _level_sets(reading) if _is_convex(reading) else _first_intervals(reading, tolerance)
     return Problem.build(reading, intervals=intervals, touching=touching)
 
 
@@ -170,20 +177,21 @@ def _proof(question: Question, method: Method | None) -> Found:
 
 def _everywhere(question: Question) -> Found | None:
     """The proof that needs no condition: convex losses on the residuals that any better solution can have."""
-    reading, ends = question.reading, np.full(len(question.reading.lengths), np.inf)
-    for loss, at in _groups(reading):
-        ends[at] = _level(loss, reading.cost)
-    gap = math.inf
-    for _ in range(_LEVEL_SETS):
-        none = np.zeros(len(ends), dtype=bool)
-        intervals = Intervals(np.zeros(len(ends)), ends, none, none)
+    reading, intervals, gap, first = question.reading, _level_sets(question.reading), math.inf, math.inf
+    for number in range(_LEVEL_SETS):
+        ends = intervals.high
         for loosened in (0.0, _LOOSENED):
-            posed = replace(intervals, loosened=loosened)
-            asked = replace(question, problem=question.problem.on(posed))
+            asked = question
+            if number or loosened:
+                asked = replace(question, problem=question.problem.on(replace(intervals, loosened=loosened)))
             evidence = by_multipliers(asked, at_once=True)
             question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
             if asked.is_answered(evidence):
                 return Found(asked, evidence, _region(reading, intervals, is_unconditional=True))
+            if not loosened:
+                before, first = first, reading.cost - evidence.bound.value
+                if first > _WORTH_SHORTER_ONES * before:
+                    return None
         if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not has_time():
             return None
         gap = reading.cost - evidence.bound.value
@@ -196,8 +204,22 @@ def _everywhere(question: Question) -> Found | None:
             smaller[at] = np.where(limited[at], reach, ends[at])
         if not (smaller < 0.9 * ends).any():
             return None
-        ends = smaller
+        intervals = replace(intervals, high=smaller)
     return None
+
+
+def _is_convex(reading: Reading) -> bool:
+    """Whether all robust losses are convex, so that no condition may be needed."""
+    return all(loss.is_convex for loss, _ in _groups(reading))
+
+
+def _level_sets(reading: Reading) -> Intervals:
+    """Of factors that alone cost no more than the values do."""
+    ends = np.full(len(reading.lengths), np.inf)
+    for loss, at in _groups(reading):
+        ends[at] = _level(loss, reading.cost)
+    none = np.zeros(len(ends), dtype=bool)
+    return Intervals(np.zeros(len(ends)), ends, none, none)
 
 
 def _limited(loss: Loss, r0: Array, high: Array, gap: float) -> Array:
