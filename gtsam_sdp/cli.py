@@ -26,9 +26,10 @@ from gtsam_sdp.files.datasets import PoseGraphFile, find_dataset, read_pose_grap
 from gtsam_sdp.files.info import describe, info_text, key_types
 from gtsam_sdp.files.lines import STANDARD_INPUT, standard_input
 from gtsam_sdp.files.output import check_writable, output_format, write_result
+from gtsam_sdp.plain import finite_or_none
 from gtsam_sdp.reading.graph import OnUnsupported, read
 from gtsam_sdp.remedies import Advice, Remedy
-from gtsam_sdp.results.certificate import Certificate, finite_or_none
+from gtsam_sdp.results.certificate import Certificate
 from gtsam_sdp.results.notes import Note
 from gtsam_sdp.results.solution import Solution
 from gtsam_sdp.search.local import Optimization, optimise

@@ -48,8 +48,8 @@ class BackendNotInstalledError(GtsamSdpError, ImportError):
     """A solver was asked for whose package is not installed; says how to install it."""
 
 
-class PandasNotInstalledError(GtsamSdpError):
-    """A table for pandas was asked for, and pandas is not installed."""
+class PandasNotInstalledError(GtsamSdpError, ImportError):
+    """A table for pandas was asked for without pandas; says how to install it."""
 
 
 class MatplotlibNotInstalledError(GtsamSdpError, ImportError):

@@ -21,7 +21,6 @@ from gtsam_sdp.proof.bound import NO_BOUND
 from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.remedies import Remedy
 from gtsam_sdp.results.certificate import Certificate, CertificateStatus, FactorTerms
-from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.notes import Note, NoteKind, percent
 from gtsam_sdp.terms.terms import Exactness, Terms
 from gtsam_sdp.tolerances import ABOVE_COST, FAR_FROM_OPTIMUM, LARGE_GAP, SAME_COST, TERM_VIOLATION, WORTH_A_STEP
@@ -69,8 +68,7 @@ def _factor_terms(reading: Reading, terms: Sequence[Terms]) -> FactorTerms:
     arrays = (places, exactness[places], reading.costs, np.maximum(contribution, 0.0))
     for array in arrays:
         array.flags.writeable = False
-    keys = KeyLists(reading.table.flat_keys, reading.table.starts)
-    return FactorTerms(arrays[0], reading.table.types, keys, *arrays[1:])
+    return FactorTerms(arrays[0], reading.table.types, reading.table.keys, *arrays[1:])
 
 
 def _check_terms(reading: Reading, terms: Sequence[Terms], contribution: Array) -> None:

@@ -120,8 +120,9 @@ def gather(question: Question, method: Method) -> Evidence:
     if is_open and _is_far(question, first, evidence):
         # the values may be far from an optimum, and not only the terms' gradients: then curvature counts for more
         bent = replace(question, problem=Problem.build(question.reading, touching=False))
-        other = _by_all_ways(bent, by_multipliers(bent), method)
-        evidence = max(evidence, other, key=lambda found: found.bound.value)
+        if _largest_change(bent.problem.terms, question.problem.terms) > 0:
+            other = _by_all_ways(bent, by_multipliers(bent), method)
+            evidence = max(evidence, other, key=lambda found: found.bound.value)
     return evidence
 
 
@@ -136,7 +137,7 @@ def _by_all_ways(question: Question, evidence: Evidence, method: Method) -> Evid
     """The best of what is known and what further ways prove."""
     # tightening first: it asks for a bound of the terms' sum, and those after it are of other sums
     ways = [_tightened, _near_the_values, _with_less_weight]
-    for way in [*ways, _by_short_relaxation] if method == "auto" else ways:
+    for way in [*ways, _by_short_relaxation, _relaxed_with_less_curvature] if method == "auto" else ways:
         if question.is_answered(evidence) or not has_time():
             break
         evidence = way(question, evidence)
@@ -269,12 +270,28 @@ def _largest_change(terms: Sequence[Terms], others: Sequence[Terms]) -> float:
 
 
 def _with_less_weight(question: Question, known: Evidence) -> Evidence:
-    """The best one of what is known and the bounds of the graph with less weight on what is very stiff."""
-    if question.reading.robust:  # with other weights their residuals are others
+    """The best one of what is known and the bounds of the graph with less weight, or curvature, on what is stiff."""
+    known = _softer(question, known, by_multipliers, touching=False)
+    return _softer(question, known, by_multipliers, touching=True) if question.problem.touching else known
+
+
+def _relaxed_with_less_curvature(question: Question, known: Evidence) -> Evidence:
+    """The same with less curvature and relaxations, if these take no longer than a few seconds."""
+    if known.relaxation_seconds or not question.problem.touching:
         return known
-    for cap, softer in softened(question.reading):
-        question.clock.done("softening", f"weights of at most {cap:.0e} times the usual ones")
-        found = by_multipliers(replace(question, problem=question.problem.rebuilt(reading=softer)))
+    unknown = replace(known, bound=NO_BOUND)
+    return _softer(question, known, lambda softer: _by_short_relaxation(softer, unknown), touching=True)
+
+
+def _softer(question: Question, known: Evidence, prove: Callable[[Question], Evidence], *, touching: bool) -> Evidence:
+    """The best one of what is known and what is proven of softer graphs, see `softened`."""
+    if question.is_answered(known) or question.reading.robust:  # with other weights robust residuals are others
+        return known
+    for cap, softer in softened(question.reading, touching=touching):
+        question.clock.done(
+            "softening", f"{'curvature' if touching else 'weights'} of at most {cap:.0e} times the usual one"
+        )
+        found = prove(replace(question, problem=question.problem.rebuilt(reading=softer)))
         if found.bound.value > max(known.bound.value, 0.0):
             known = replace(found, decrease=math.nan, cap=cap)
         if question.is_answered(known) or not has_time():

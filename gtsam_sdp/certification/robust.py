@@ -17,7 +17,6 @@ from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.losses.losses import Loss
 from gtsam_sdp.losses.minorant import curvature, widest
 from gtsam_sdp.reading.graph import Reading
-from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.terms.terms import Exactness
 
@@ -313,7 +312,7 @@ def _region(reading: Reading, intervals: Intervals, *, is_unconditional: bool) -
     cheapest = min((cost for cost, start in zip(outside, low.tolist(), strict=True) if start == 0), default=math.inf)
     return RobustRegion(
         index=reading.table.index[at],
-        keys=KeyLists.of(map(reading.table.keys, at.tolist())),
+        keys=reading.table.keys[at],
         residual=reading.lengths[at],
         low=low,
         high=high,

@@ -11,6 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from gtsam_sdp.factors.families import ADAPTERS
+from gtsam_sdp.factors.fitted import FittedGroup
+from gtsam_sdp.factors.registry import FactorGroup
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.reading.graph import Reading
@@ -22,12 +25,15 @@ _SPARE = 1e-9
 """Share of the weights that is given up, so that what is taken away is positive definite beyond rounding."""
 
 
-def softened(reading: Reading) -> Iterator[tuple[float, Reading]]:
-    """Readings with smaller and smaller largest weights, and these relative to the usual ones."""
+def softened(reading: Reading, *, touching: bool) -> Iterator[tuple[float, Reading]]:
+    """Readings with smaller and smaller largest weights, and these relative to the usual ones.
+
+    With `touching` what is cut off counts by its tangent at the values, where terms allow it, and not as nothing.
+    """
     largest = largest_ratio(reading)
     for cap in CAPS:
         if cap < largest:
-            yield cap, _cut(reading, cap)
+            yield cap, _cut(reading, cap, touching)
 
 
 def largest_ratio(reading: Reading) -> float:
@@ -38,16 +44,20 @@ def largest_ratio(reading: Reading) -> float:
     return max((float(ratio.max(initial=0.0)) for ratio in ratios), default=0.0)
 
 
-def _cut(reading: Reading, cap: float) -> Reading:
-    """The reading with no weight above `cap` times the usual ones."""
+def _cut(reading: Reading, cap: float, touching: bool) -> Reading:
+    """The reading with no weight, or curvature, above `cap` times the usual ones."""
     usual = _usual_weights(reading)
-    groups, fitted = (
-        [
-            replace(group, information=_capped(group.information, cap * usual[group.information.shape[1]]))
-            for group in own
-        ]
-        for own in (reading.groups, reading.fitted)
-    )
+
+    def capped(group: FactorGroup | FittedGroup) -> Array:
+        return _capped(group.information, cap * usual[group.information.shape[1]])
+
+    groups = [
+        replace(group, kept=capped(group))
+        if touching and ADAPTERS[group.type_name].bends
+        else replace(group, information=capped(group))
+        for group in reading.groups
+    ]
+    fitted = [replace(group, information=capped(group)) for group in reading.fitted]
     return replace(reading, groups=groups, fitted=fitted)
 
 

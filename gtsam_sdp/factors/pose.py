@@ -26,9 +26,9 @@ def _measured(group: FactorGroup, space: Space, name: str) -> tuple[Array, Array
     return group.rotations(matrices[:, :d, :d], space), space.vectors(matrices[:, :d, d])
 
 
-def _information(group: FactorGroup, space: Space) -> Array:
+def _rotation_first(information: Array, space: Space) -> Array:
     order = _ROTATION_FIRST[space.dimension]
-    return group.information[:, order[:, None], order]
+    return information[:, order[:, None], order]
 
 
 def _errors(lifting: Lifting, measured: Array, rotation: Array, moved: Array) -> tuple[Array, Array]:
@@ -77,8 +77,8 @@ def _terms(
     """Terms of relative poses with errors (E, e); takes the rows that they are on."""
     space = lifting.layout.space
     form = pose_form(
-        _information(group, space), measured, offset, *errors, lifting.max_cost, space, lifting.gaps, lifting.share,
-        touching=lifting.touching,
+        _rotation_first(group.information, space), measured, offset, *errors, lifting.max_cost, space, lifting.gaps,
+        lifting.share, None if group.kept is None else _rotation_first(group.kept, space), touching=lifting.touching,
     )  # fmt: skip
     return partial(
         Terms,
@@ -96,5 +96,5 @@ def _fix(group: FactorGroup, layout: Layout, estimate: Array) -> FixedValues:
 
 
 for _d in ("2", "3"):
-    adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2, robust=True)(_between)
-    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix, robust=True)(_prior)
+    adapter(f"BetweenFactorPose{_d}", [f"Pose{_d}"] * 2, robust=True, bends=True)(_between)
+    adapter(f"PriorFactorPose{_d}", [f"Pose{_d}"], absolute=True, fix=_fix, robust=True, bends=True)(_prior)

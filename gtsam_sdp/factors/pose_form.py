@@ -54,6 +54,7 @@ def pose_form(
     space: Space,
     gaps: Sequence[float] = (),
     share: Array | float = 1.0,
+    kept: Array | None = None,
     *,
     touching: bool = True,
 ) -> LocalForm:
@@ -71,14 +72,19 @@ def pose_form(
             second one made with that, ...: what limits the angle further.
         share: of the cost that keeps its curvature, the rest is its tangent at the estimate; (m,), or 1. Where it is
             not positive the form has to touch; it is no bound if its exactness says that it does not.
+        kept: the part of L, and not above it, that keeps its curvature, (m, k, k), in place of a share of L.
         touching: forms may touch the cost in its gradient too, where that takes curvature.
     """
     max_cost, share = (np.broadcast_to(x, len(information)) for x in (max_cost, share))
     estimate = estimate_of(information, relative, e, max_cost, space)
-    near = Nearness.below_cost(information, estimate.r, max_cost, share, space)
-    if np.any(share != 1):
-        estimate = estimate.bent_less(information, share)
-        information = np.maximum(share, 0.0)[:, None, None] * information
+    if kept is None and np.any(share != 1):
+        estimate = estimate.bent_less(information, share[:, None, None] * information, share * estimate.marginal)
+    elif kept is not None:
+        marginal = estimate_of(kept, relative, e, max_cost, space).marginal
+        estimate = estimate.bent_less(information, kept, marginal)
+    bent = share[:, None, None] * information if kept is None else kept
+    near = Nearness.below_cost(information, bent, estimate.r, max_cost, share, space)
+    information = np.where((share > 0)[:, None, None], bent, 0.0)
     split = choose_split(information, estimate, max_cost, space)
     may_touch = touching | (share < 1)
     found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)
@@ -86,10 +92,14 @@ def pose_form(
         turned = adjoint(exp_rotation(split.w0, space)) @ relative
         angle = largest_angle(split.kappa, turned, gap, space) + np.linalg.norm(split.w0, axis=1) * (1 + 1e-9)
         angle = np.where(found.touches, np.pi, angle)
-        near = near.within(found, gap, np.minimum(angle, estimate.theta), split.linear(information))
-        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, near.theta), angle))
+        theta, linear = np.minimum(angle, estimate.theta), split.linear(information)
+        linear[np.isinf(split.loss) & (share != 1)] = 0.0  # these forms are no bounds
+        nearer = near.within(found, gap, theta, linear)
+        estimate = replace(estimate, theta=np.minimum(np.minimum(estimate.theta, nearer.theta), angle))
         split = choose_split(information, estimate, max_cost, space)
-        found = near.touching(may_touch & _worth_touching(split, max_cost), split.least_to_touch)
+        wanted = may_touch & _worth_touching(split, max_cost)
+        near = near.until_it_touches(found, gap, theta, linear, wanted, split.least_to_touch)
+        found = near.touching(wanted, split.least_to_touch)
         given_up = min(max(gap * _LOOSENING, _LEAST_LOOSENING * 2**number), _LARGEST_LOOSENING)
         split = _loosened(
             split, information, estimate, found.missing & ~is_plain(information, space), 1 - given_up, space
@@ -116,11 +126,11 @@ def _loosened(split: Split, information: Array, estimate: Estimate, where: Array
 
     Its bound is lower, but the gap that it leaves tells where better solutions are, so that the next term can touch.
     """
-    at = np.flatnonzero(where & np.isfinite(split.loss))
+    at = np.flatnonzero(where)
     if not len(at):
         return split
     loose = choose_split(information[at], estimate.select(at), np.zeros(len(at)), space, keep)
-    return split.replace(loose, at, np.isfinite(loose.loss))
+    return split.replace(loose, at, np.isfinite(loose.loss) | np.isinf(split.loss[at]))
 
 
 def _translation_part(

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gtsam_sdp.factors.geometry import adjoint, cosine, exp_rotation, log_rotation, log_translation, transform
-from gtsam_sdp.factors.rotation_form import (
-    StiffAxis,
-)
+from gtsam_sdp.factors.rotation_form import StiffAxis
 from gtsam_sdp.factors.weights import scaled_identity, smallest_eigenvalue, symmetric
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.bounded import rounding_error
@@ -67,13 +65,17 @@ class Split:
         return np.where(np.isfinite(self.loss), _LEAST_TO_TOUCH * self.kappa * self.tau, 0.0)
 
     def linear(self, information: Array) -> Array:
-        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k)."""
+        """The part of L that goes by its tangent, but for rounding: what cost less term is at least, (m, k, k).
+
+        Where the loss is infinite M is left out instead: cost less term is at least 1/2 r^T M r. If that is within a
+        gap at r^ and at r, so is 1/2 d^T M d / 4 of their difference.
+        """
         angles = self.rotation.shape[-1]
         rest = information.copy()
         rounding = 1e-11 * np.linalg.norm(information[:, :angles, :angles], axis=(1, 2))
         rest[:, :angles, :angles] -= self.rotation * (1 + 1e-6) + scaled_identity(rounding, angles)
         rest[:, angles:, angles:] -= scaled_identity(self.tau * (1 + 1e-6), information.shape[-1] - angles)
-        return np.where(np.isfinite(self.loss)[:, None, None], rest, 0.0)
+        return np.where(np.isfinite(self.loss)[:, None, None], rest, rest / 4)
 
     def replace(self, other: Split, at: Array, chosen: Array) -> Split:
         """This split with other's numbers for the factors `at`, where `chosen`."""
@@ -100,15 +102,18 @@ class Estimate:
     slope_translation: Array
     constant: Array
 
-    def bent_less(self, information: Array, share: Array) -> Estimate:
-        """With the part (1 - share) of the cost by its tangent r^^T L r - 1/2 r^^T L r^: its slope and constant."""
-        rest, angles = 1 - share, self.omega.shape[1]
-        slope = rest[:, None] * transform(information, self.r)
-        size = rest * np.linalg.norm(transform(np.abs(information), np.abs(self.r)), axis=1)
+    def bent_less(self, information: Array, bent: Array, marginal: Array) -> Estimate:
+        """With a part K of L as curvature, and the tangent r^^T (L - K) r - 1/2 r^^T (L - K) r^: slope and constant.
+
+        `marginal` is the information of the rotation alone in K, (m,).
+        """
+        angles = self.omega.shape[1]
+        slope = transform(information - bent, self.r)
+        size = np.linalg.norm(transform(np.abs(information) + np.abs(bent), np.abs(self.r)), axis=1)
         rounding = rounding_error(16, size * (np.pi + np.linalg.norm(self.r, axis=1)))
         constant = -np.sum(slope * self.r, axis=1) / 2 - rounding
         return replace(
-            self, marginal=share * self.marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
+            self, marginal=marginal, slope_rotation=slope[:, :angles], slope_translation=slope[:, angles:],
             constant=constant,
         )  # fmt: skip
 
@@ -170,7 +175,7 @@ def choose_split(information: Array, estimate: Estimate, max_cost: Array, space:
         share = _fair_share(information[rest], smallest[rest], space)
         tried = _split(information[rest], smallest[rest], share, 0.0 * share, estimate.select(rest), space, keep)
         best = best.replace(tried, rest, np.isfinite(tried.loss))
-        fallback = _untangled_split(information[rest], smallest[rest], share, space)
+        fallback = _untangled_split(keep * information[rest], keep * smallest[rest], share, space)
         best = best.replace(fallback, rest, np.isinf(tried.loss))
     return best
 
@@ -213,7 +218,7 @@ def _split(
     its tangent too (for beta > 0).
 
     The tangent part is M = [G I]^T X [G I] with a floating-point G near X^-1 L_tr: positive semidefinite whatever
-    the rounding of G, and the little that L differs from it is given up by `_Complement.slack`.
+    the rounding of G, and the little that L differs from it is given up by `_Complement.charge`.
     """
     part = _Complement.build(information, smallest * (1 - beta), beta > 0, space)
     stiff = StiffAxis.split(part.rotation, estimate.omega).loosened(keep, estimate.omega)

@@ -38,6 +38,8 @@ class FactorGroup:
         numbers: the variables' numbers in the layout, (m, s).
         information: information matrices R^T R of their noise models, (m, k, k); zero where the noise is hard.
         loss: the robust loss of the whitened residual's length; None: half of its square.
+        kept: the part of the information whose cost keeps its curvature, (m, k, k); what the rest of it costs goes by
+            its tangent at the estimate. None: all of it.
     """
 
     type_name: str
@@ -47,6 +49,7 @@ class FactorGroup:
     numbers: Array
     information: Array
     loss: Loss | None = None
+    kept: Array | None = None
 
     def gather(self, read: Callable[[Any], Any]) -> Array:
         """`read` of every factor, stacked; raises InvalidGraphError where it is not finite."""
@@ -81,7 +84,7 @@ class FactorGroup:
         kept = [f for f, keep in zip(self.factors, chosen, strict=True) if keep]
         return FactorGroup(
             self.type_name, kept, self.index[chosen], self.keys[chosen], self.numbers[chosen],
-            self.information[chosen], self.loss,
+            self.information[chosen], self.loss, None if self.kept is None else self.kept[chosen],
         )  # fmt: skip
 
 
@@ -146,6 +149,7 @@ class Adapter:
         unit_dimension: noise dimension at which unit noise is suspicious (GTSAM replaces models silently).
         vector_length: numbers in its vectors; None: as many as its noise has.
         robust: whether its terms heed `Lifting.share`, so that the noise may have a robust loss.
+        bends: whether its terms heed `FactorGroup.kept`.
     """
 
     type_name: str
@@ -156,6 +160,7 @@ class Adapter:
     unit_dimension: int | None = None
     vector_length: int | None = None
     robust: bool = False
+    bends: bool = False
 
 
 ADAPTERS: dict[str, Adapter] = {}
@@ -170,12 +175,15 @@ def adapter(
     unit_dimension: int | None = None,
     vector_length: int | None = None,
     robust: bool = False,
+    bends: bool = False,
 ) -> Callable[[BuildTerms], BuildTerms]:
     """Registers the decorated function as the adapter of a GTSAM factor type, `kinds` by their names in `KINDS`."""
     needed = tuple(KINDS[name] for name in kinds)
 
     def register(build: BuildTerms) -> BuildTerms:
-        ADAPTERS[type_name] = Adapter(type_name, needed, absolute, build, fix, unit_dimension, vector_length, robust)
+        ADAPTERS[type_name] = Adapter(
+            type_name, needed, absolute, build, fix, unit_dimension, vector_length, robust, bends
+        )
         return build
 
     return register

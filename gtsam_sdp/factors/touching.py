@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gtsam_sdp.factors.ellipsoid import WEIGHTS, Region
 from gtsam_sdp.factors.rotation_form import LocalForm
 from gtsam_sdp.factors.touching_form import LARGEST_ESTIMATE, Contact, Curvature, touching_matrix
 from gtsam_sdp.factors.weights import smallest_eigenvalue, symmetric
@@ -20,9 +21,6 @@ from gtsam_sdp.values.space import Space
 _SPARE = 1e-4
 """Share of the whitened matrices that is kept back for the rounding of whitening and of inverses."""
 
-_LARGEST_CONDITION = 1e9
-"""Condition number of the information, its diagonal scaled to one, up to which that is enough."""
-
 _SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
 """Shares of the curvature that may be given up for the term to be sound."""
 
@@ -31,100 +29,6 @@ _BENT_DOWN = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 _TRANSLATION = (0.9, 0.6, 0.3, 0.97)
 """Shares of the information of the translation alone that tau is."""
-
-_LARGEST_METRIC = 1e9
-"""Largest trace of a metric of a region against that of the region before, whose digits it must not take."""
-
-_IN_BOTH = (0.0, 0.3, 0.6, 0.9)
-"""Weights of a second ellipsoid against that of the region, in an ellipsoid around what both have in common."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """Ellipsoids of r = (omega, v) around the estimate, r^ + N z, |z| <= 1, in GTSAM's space or plane.
-
-    Attributes:
-        root: N, (m, k, k).
-        theta: largest angle in it [rad], (m,).
-        length: largest |v| in it [m], (m,).
-    """
-
-    root: Array
-    theta: Array
-    length: Array
-
-    @classmethod
-    def below_cost(cls, information: Array, r: Array, max_cost: Array, angles: int) -> tuple[Region, Array]:
-        """Where 1/2 r^T L r <= max_cost, and for which factors the numbers allow to say so, (m,).
-
-        Args:
-            information: L, rotation first, (m, k, k).
-            r: r^, (m, k).
-            max_cost: at all points in question each factor costs no more than this, (m,).
-            angles: numbers of omega.
-        """
-        scale = 1 / np.sqrt(np.maximum(np.einsum("kii->ki", information), np.finfo(float).tiny))
-        scaled = information * scale[:, :, None] * scale[:, None, :]
-        usable = np.isfinite(scaled).all(axis=(1, 2)) & np.isfinite(max_cost)
-        scaled = np.where(usable[:, None, None], scaled, np.eye(scaled.shape[-1]))
-        usable &= smallest_eigenvalue(scaled) > 1 / _LARGEST_CONDITION
-        scaled = np.where(usable[:, None, None], scaled, np.eye(scaled.shape[-1]))
-        radius = np.sqrt(2 * np.minimum(max_cost, 1e300)) * (1 + 1e-6)
-        own = np.sqrt(np.maximum(np.einsum("ki,kij,kj->k", r, information, r), 0.0)) * (1 + 1e-6)
-        root = scale[:, :, None] * np.linalg.inv(np.linalg.cholesky(scaled)).swapaxes(1, 2)
-        theta, length = _reach(root, angles)
-        radius = np.broadcast_to(radius, theta.shape)
-        usable &= own <= radius
-        region = cls(root * (radius + own)[:, None, None], np.minimum(radius * theta, np.pi), radius * length)
-        return region, usable
-
-    def within(self, excess: Array, gap: float, r: Array, angles: int) -> Region:
-        """A region around the part where the excess of cost over term, 1/2 z^T A z at least, is no more than a gap.
-
-        Args:
-            excess: A, (m, k, k), positive semidefinite but for rounding.
-            gap: the gap.
-            r: r^, (m, k).
-            angles: numbers of omega.
-        """
-        identity = np.eye(excess.shape[-1])
-        trace = np.maximum(np.trace(excess, axis1=1, axis2=2), 0.0)
-        lifted = np.maximum(-smallest_eigenvalue(excess), 0.0) + 1e-12 * trace
-        allowed = 2 * max(gap, 0.0) * (1 + 1e-6) + lifted
-        # A and what is allowed scaled down to numbers that leave the rest of the metric its digits
-        share = 1 / np.maximum(allowed, np.maximum(trace, lifted) / _LARGEST_METRIC + np.finfo(float).tiny)
-        return self._shrunk(share[:, None, None] * (excess + lifted[:, None, None] * identity), r, angles)
-
-    def turning_less(self, theta: Array, r: Array, angles: int) -> Region:
-        """A region around the part with angles of at most theta [rad], (m,)."""
-        reach = (theta + np.linalg.norm(r[:, :angles], axis=1)) * (1 + 1e-6)
-        turning = self.root[:, :angles] / reach[:, None, None]
-        limited = replace(self, theta=np.minimum(self.theta, theta))
-        return limited._shrunk(turning.swapaxes(1, 2) @ turning, r, angles)
-
-    def _shrunk(self, metric: Array, r: Array, angles: int) -> Region:
-        """The smallest of some ellipsoids around the part of the region where z^T metric z <= 1."""
-        eigenvalues, axes = np.linalg.eigh(symmetric(metric))
-        mixed = np.stack([share * np.maximum(eigenvalues, 0.0) + (1 - share) for share in _IN_BOTH])
-        smallest = np.argmax(np.sum(np.log(mixed), axis=2), axis=0)
-        chosen = np.take_along_axis(mixed, smallest[None, :, None], axis=0)[0]
-        rounding = np.where(smallest > 0, 1 + 1e-3, 1.0)
-        root = self.root @ (axes * (rounding[:, None] / np.sqrt(chosen))[:, None, :])
-        theta, length = _reach(root, angles)
-        theta = np.linalg.norm(r[:, :angles], axis=1) + theta
-        length = np.linalg.norm(r[:, angles:], axis=1) + length
-        return Region(root, np.minimum(theta, self.theta), np.minimum(length, self.length))
-
-    def select(self, at: Array) -> Region:
-        """Those of some of the factors."""
-        return Region(self.root[at], self.theta[at], self.length[at])
-
-
-def _reach(root: Array, angles: int) -> tuple[Array, Array]:
-    """Largest norms of the two parts of N z, |z| <= 1."""
-    parts = (root[:, :angles], root[:, angles:])
-    theta, length = (np.linalg.norm(part, axis=(1, 2), ord=2) * (1 + 1e-6) for part in parts)
-    return theta, length
 
 
 @dataclass(frozen=True)
@@ -151,19 +55,21 @@ class Touching:
         return Touching(self.applies[at], curvature, contact, self.excess[at], self.charge[at])
 
 
-def touching(information: Array, share: Array, r: Array, region: Region, angles: int, least: Array) -> Touching:
+def touching(
+    information: Array, bent: Array, share: Array, r: Array, region: Region, angles: int, least: Array
+) -> Touching:
     """For each factor the term that keeps most of the curvature among those that are proven on the region.
 
     Args:
         information: L, rotation first, (m, k, k).
-        share: of the cost that is not its tangent at r^, (m,).
+        bent: the part of L whose cost is not its tangent at r^, (m, k, k).
+        share: of L that it is, (m,); 1 where it is another part.
         r: r^ = (omega^, v^), (m, k).
         region: where the terms have to hold.
         angles: numbers of omega.
         least: kappa tau that a term has to exceed, (m,).
     """
     count, size = r.shape
-    bent = share[:, None, None] * information
     places = np.arange(6) if angles == 3 else np.array([2, 3, 4])
     in_space = np.zeros((count, 6, 6))
     in_space[:, places[:, None], places] = information
@@ -198,6 +104,8 @@ def touching(information: Array, share: Array, r: Array, region: Region, angles:
         whole = _curvature_above(information, angles)
         for given_up in _BENT_DOWN:
             at = np.flatnonzero(usable & ~applies & (share < 1))
+            if not len(at):
+                break
             prove(at, whole.scaled(share - given_up).select(at))
     reach = np.linalg.norm(region.root, axis=2)
     charge = contact.value_error + np.sum(contact.slope_error[:, places] * reach, axis=1)
@@ -330,7 +238,32 @@ def _fifth_order(contact: Contact, r: Array, root: Array, theta: Array, length: 
     most = np.minimum(np.abs(np.sum(contact.b * r[:, :3], axis=1)) + along, np.linalg.norm(contact.b, axis=1) * theta)
     by_b = 2 * along * turning * theta**3 / 30 + most * turning**2 * theta**2 / 10
     by_c = turning**2 * length / 10 + theta * turning * moving / 15
-    return by_b + np.linalg.norm(contact.c, axis=1) * theta**2 * by_c
+    by_c = np.linalg.norm(contact.c, axis=1) * theta**2 * by_c
+    return by_b + np.minimum(by_c, _along_axes(contact.c, r, root, theta))
+
+
+def _along_axes(c: Array, r: Array, root: Array, theta: Array) -> Array:
+    """The part of c where the region is thin along some axes: of (omega x c) . (omega x v) by its three products."""
+    omega, v, turn, move = r[:, :3], r[:, 3:], root[:, :3], root[:, 3:]
+    turning = np.linalg.norm(turn, axis=(1, 2), ord=2)
+
+    def reach(value: Array, slope: Array) -> tuple[Array, Array]:
+        """Largest size of a linear function in the ellipsoid, and its slope by z."""
+        steep = np.linalg.norm(slope, axis=1)
+        return np.abs(value) + steep, steep
+
+    c_v, c_v_slope = reach(np.sum(c * v, axis=1), np.einsum("kia,ki->ka", move, c))
+    c_omega, c_omega_slope = reach(np.sum(c * omega, axis=1), np.einsum("kia,ki->ka", turn, c))
+    bend = np.einsum("kia,kib->kab", turn, move)
+    bend = np.linalg.norm(bend + bend.swapaxes(1, 2), axis=(1, 2), ord=2)
+    both, both_slope = reach(
+        np.sum(omega * v, axis=1), np.einsum("kia,ki->ka", turn, v) + np.einsum("kia,ki->ka", move, omega)
+    )
+    both, both_slope = both + bend / 2, both_slope + bend
+    value = theta**2 * c_v + c_omega * both
+    slope = 2 * theta * turning * c_v + theta**2 * c_v_slope + c_omega_slope * both + c_omega * both_slope
+    second = 2 * turning**2 * c_v + 4 * theta * turning * c_v_slope + 2 * c_omega_slope * both_slope + c_omega * bend
+    return (turning**2 * value + 2 * theta * turning * slope + theta**2 * second / 2) / 60 * (1 + 1e-6)
 
 
 @dataclass(frozen=True)
@@ -368,7 +301,8 @@ class Nearness:
 
     Attributes:
         information: L, rotation first, (m, k, k).
-        share: of the cost that is not its tangent at r^, (m,).
+        bent: the part of L whose cost is not its tangent at r^, (m, k, k).
+        share: of L that it is, (m,); 1 where it is another part.
         r: r^, (m, k).
         region: where (omega, v) of every better solution is.
         usable: whether that is known, (m,).
@@ -376,6 +310,7 @@ class Nearness:
     """
 
     information: Array
+    bent: Array
     share: Array
     r: Array
     region: Region
@@ -383,10 +318,12 @@ class Nearness:
     angles: int
 
     @classmethod
-    def below_cost(cls, information: Array, r: Array, max_cost: Array, share: Array, space: Space) -> Nearness:
+    def below_cost(
+        cls, information: Array, bent: Array, r: Array, max_cost: Array, share: Array, space: Space
+    ) -> Nearness:
         """Where each factor costs no more than its `max_cost`, (m,)."""
         angles = information.shape[-1] - space.dimension
-        return cls(information, share, r, *Region.below_cost(information, r, max_cost, angles), angles)
+        return cls(information, bent, share, r, *Region.below_cost(information, r, max_cost, angles), angles)
 
     @property
     def theta(self) -> Array:
@@ -398,13 +335,14 @@ class Nearness:
         least = np.zeros(len(wanted)) if least is None else least
         at = np.flatnonzero(wanted & self.usable)
         terms = touching(
-            self.information[at], self.share[at], self.r[at], self.region.select(at), self.angles, least[at]
-        )
+            self.information[at], self.bent[at], self.share[at], self.r[at], self.region.select(at), self.angles,
+            least[at],
+        )  # fmt: skip
         missing = wanted.copy()
         missing[at[terms.applies]] = False
         return Found(at, terms, missing)
 
-    def within(self, found: Found, gap: float, theta: Array, linear: Array) -> Nearness:
+    def within(self, found: Found, gap: float, theta: Array, linear: Array, most: float = 1.0) -> Nearness:
         """Nearer, as no cost is further above its term than the gap.
 
         Args:
@@ -412,11 +350,33 @@ class Nearness:
             gap: the gap.
             theta: the largest angle [rad], (m,).
             linear: of the other terms, a matrix B with cost less term at least 1/2 d^T B d at r^ + d, (m, k, k).
+            most: weight of that against the region, at most.
         """
         root = self.region.root
         excess = symmetric(root.swapaxes(1, 2) @ linear @ root)
         good = np.flatnonzero(found.terms.applies)
         touched = found.at[good]
         excess[touched] = found.terms.excess[good]
-        region = self.region.within(excess, gap, self.r, self.angles).turning_less(theta, self.r, self.angles)
-        return replace(self, region=region)
+        region = self.region.within(excess, gap, self.r, self.angles, most)
+        return replace(self, region=region.turning_less(theta, self.r, self.angles))
+
+    def until_it_touches(
+        self, found: Found, gap: float, theta: Array, linear: Array, wanted: Array, least: Array
+    ) -> Nearness:
+        """`within`, where a term is `wanted` and none touches on the smallest region with one that is less long.
+
+        The smallest ellipsoid around what two have in common is longer than both where neither is short.
+        """
+        result, left = self.within(found, gap, theta, linear), wanted
+        for most in WEIGHTS[::-1]:
+            other = self.within(found, gap, theta, linear, most)
+            touches = other.touching(left, least).touches
+            if touches.any():
+                merged = {name: getattr(result.region, name).copy() for name in Region.__dataclass_fields__}
+                for name, mine in merged.items():
+                    mine[touches] = getattr(other.region, name)[touches]
+                result = replace(result, region=Region(**merged))
+            left = left & ~touches
+            if not left.any():
+                break
+        return result

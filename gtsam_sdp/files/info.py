@@ -9,7 +9,7 @@ import gtsam
 import numpy as np
 
 from gtsam_sdp.linalg.components import count_parts
-from gtsam_sdp.results.certificate import finite_or_none
+from gtsam_sdp.plain import finite_or_none
 
 if TYPE_CHECKING:
     from gtsam_sdp.files.datasets import PoseGraphFile

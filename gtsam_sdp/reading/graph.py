@@ -20,6 +20,7 @@ from gtsam_sdp.factors.families import ADAPTERS, UNSUPPORTED
 from gtsam_sdp.factors.fitted import FittedGroup, find_vectors
 from gtsam_sdp.factors.probing import Fit, Signature, Slots, fit_factors
 from gtsam_sdp.factors.registry import Adapter, FactorGroup, has_user_terms, user_term
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.losses.losses import Loss
 from gtsam_sdp.reading.checks import (
@@ -231,8 +232,7 @@ def _list_factors(graph: gtsam.NonlinearFactorGraph) -> FactorTable:
         index=np.array([i for i, _ in live]),
         types=[type(f).__name__ for f in factors],
         factors=factors,
-        flat_keys=np.fromiter((key for f in factors for key in f.keys()), dtype=np.uint64),
-        starts=np.cumsum([0, *(f.size() for f in factors)]),
+        keys=KeyLists.of(f.keys() for f in factors),
     )
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gtsam_sdp.errors import (
-    format_factor,
-)
+from gtsam_sdp.errors import format_factor
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.linalg.array import Array
 from gtsam_sdp.linalg.components import count_parts
 
@@ -24,35 +23,29 @@ class FactorTable:
         index: places in the graph, (f,).
         types: class names in GTSAM.
         factors: the GTSAM factors.
-        flat_keys: keys of all factors, one after another.
-        starts: where each factor's keys start in `flat_keys`, (f + 1,).
+        keys: keys of each factor by its position in the table.
     """
 
     index: Array
     types: Sequence[str]
     factors: Sequence[Any]
-    flat_keys: Array
-    starts: Array
-
-    def keys(self, position: int) -> tuple[int, ...]:
-        """Keys of the factor at a position in the table."""
-        return tuple(self.flat_keys[self.starts[position] : self.starts[position + 1]].tolist())
+    keys: KeyLists
 
     def key_table(self, positions: Sequence[int]) -> Array:
         """Keys of factors with equally many, (m, s)."""
-        starts = self.starts[list(positions)]
-        size = int(self.starts[positions[0] + 1]) - int(starts[0])
-        return self.flat_keys[starts[:, None] + np.arange(size)]
+        starts = self.keys.starts[list(positions)]
+        size = int(self.keys.starts[positions[0] + 1]) - int(starts[0])
+        return self.keys.flat[starts[:, None] + np.arange(size)]
 
     @cached_property
     def distinct_keys(self) -> Array:
         """Every key once, in increasing order, (v,)."""
-        return np.unique(self.flat_keys)
+        return np.unique(self.keys.flat)
 
     @cached_property
     def parts(self) -> int:
         """Number of parts of the graph that no factor connects."""
-        return count_parts(self.flat_keys, self.starts)
+        return count_parts(self.keys.flat, self.keys.starts)
 
     def name(self, position: int) -> str:
         """`factor 12 (BetweenFactorPose3 on x3, x4)`."""

@@ -73,7 +73,8 @@ def read_variables(table: FactorTable, values: gtsam.Values) -> Variables:
     given = set(values.keys())
     missing = [int(k) for k in keys.tolist() if k not in given]
     if missing:
-        user = int(np.searchsorted(table.starts, np.flatnonzero(table.flat_keys == missing[0])[0], side="right")) - 1
+        place = np.flatnonzero(table.keys.flat == missing[0])[0]
+        user = int(np.searchsorted(table.keys.starts, place, side="right")) - 1
         needs = f", which {table.name(user)} needs"
         if len(missing) > 1:
             needs = f"; the first is needed by {table.name(user)}"
@@ -145,5 +146,5 @@ def kept_variables(table: FactorTable, variables: Variables, dropped: Sequence[O
     live = np.ones(len(table.index), dtype=bool)
     live[np.searchsorted(table.index, [offender.index for offender in dropped])] = False
     held = np.zeros(len(variables.keys), dtype=bool)
-    held[variables.numbers(table.flat_keys[np.repeat(live, np.diff(table.starts))])] = True
+    held[variables.numbers(table.keys.flat[np.repeat(live, np.diff(table.keys.starts))])] = True
     return held & variables.are_supported

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +13,9 @@ from typing import Any, overload
 import numpy as np
 
 from gtsam_sdp.errors import PandasNotInstalledError, format_key
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.results.keys import KeyLists
+from gtsam_sdp.plain import finite_or_none
 from gtsam_sdp.results.notes import Note, NoteKind
 from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.shown import Shown
@@ -244,8 +244,3 @@ class Certificate(Shown):
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-
-def finite_or_none(number: float) -> float | None:
-    """A plain number for JSON, which knows no infinity."""
-    return float(number) if math.isfinite(number) else None

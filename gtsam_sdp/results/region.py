@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gtsam_sdp.errors import format_key
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.linalg.array import Array
-from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.shown import Shown
 
 

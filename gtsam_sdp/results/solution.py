@@ -12,8 +12,9 @@ from typing import Any
 import gtsam
 
 from gtsam_sdp.files.trajectories import write_kitti, write_tum
+from gtsam_sdp.plain import finite_or_none
 from gtsam_sdp.remedies import Advice, Remedy
-from gtsam_sdp.results.certificate import Certificate, finite_or_none
+from gtsam_sdp.results.certificate import Certificate
 from gtsam_sdp.results.sdp_solution import SdpSolution
 from gtsam_sdp.shown import Shown
 from gtsam_sdp.terms.terms import Exactness

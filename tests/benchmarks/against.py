@@ -1,7 +1,7 @@
 """Time of `certify` on public pose graphs against that of another checkout of this package.
 
     git worktree add ../before 55cbd16
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.against FOLDER ../before [--write docs/benchmarks-power.md]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.against FOLDER ../before [--write docs/benchmarks-time.md]
 
 FOLDER holds the g2o files of `tests.benchmarks.certify_datasets`. Values are optimised once and handed to both, which
 take turns, each time in a process of its own; CPU seconds, the least of all runs.
@@ -23,7 +23,7 @@ from typing import Any
 import gtsam
 import numpy as np
 
-TITLE = "## Time on public files"
+TITLE = "# Time against an earlier version"
 _TURNS = 3
 _REPEATS = 5
 
@@ -81,7 +81,7 @@ def _run(checkout: Path, path: Path, values: Path) -> dict[str, Any]:
 
 
 def report(folder: Path, other: Path, only: list[str] | None) -> str:
-    """The section as Markdown."""
+    """The page as Markdown."""
     from tests.benchmarks import common
 
     here = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def report(folder: Path, other: Path, only: list[str] | None) -> str:
         common.say(*rows[-1])
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=other, capture_output=True, text=True)
     text = (
-        f"Made by `python -m tests.benchmarks.against`: `certify` before terms touched ({commit.stdout.strip()}) and "
+        f"Made by `python -m tests.benchmarks.against FOLDER CHECKOUT`: `certify` before ({commit.stdout.strip()}) and "
         f"now, where LM ends from the chordal initialisation. Machine: {common.machine()}, one thread. CPU time, the "
         f"least of {_TURNS * _REPEATS} runs that take turns."
     )
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("other", nargs="?", type=Path, help="the other checkout")
     parser.add_argument("--files", nargs="+", help="only these")
-    parser.add_argument("--write", type=Path, default=Path("docs/benchmarks-power.md"))
+    parser.add_argument("--write", type=Path, default=Path("docs/benchmarks-time.md"))
     parser.add_argument("--one", nargs=2, type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -115,9 +115,7 @@ def main() -> None:
         return
     if arguments.folder is None or arguments.other is None:
         parser.error("give a folder of g2o files and another checkout")
-    section = report(arguments.folder, arguments.other, arguments.files)
-    written = arguments.write.read_text() if arguments.write.exists() else ""
-    arguments.write.write_text(f"{written.split(TITLE)[0].rstrip()}\n\n{section}")
+    arguments.write.write_text(report(arguments.folder, arguments.other, arguments.files))
 
 
 if __name__ == "__main__":

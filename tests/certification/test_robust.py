@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 
 from gtsam_sdp import Certificate, UnsupportedFactorError, UnsupportedNoiseError, certify
 from gtsam_sdp.certification.robust import default_intervals
+from gtsam_sdp.keys import KeyLists
 from gtsam_sdp.lift.problem import Problem
 from gtsam_sdp.reading.graph import read
-from gtsam_sdp.results.keys import KeyLists
 from gtsam_sdp.results.region import RobustRegion
 from tests import problems
 
@@ -332,9 +332,8 @@ def region_of(residual: list[float], low: list[float], high: list[float], doubtf
     count = len(residual)
     return RobustRegion(
         index=np.arange(count), keys=KeyLists.of((k, k + 1) for k in range(count)), residual=np.array(residual),
-        low=np.array(low),
-        high=np.array(high), threshold=np.full(count, 2.0), is_doubtful=np.array(doubtful), is_unconditional=False,
-        most_violations=3,
+        low=np.array(low), high=np.array(high), threshold=np.full(count, 2.0), is_doubtful=np.array(doubtful),
+        is_unconditional=False, most_violations=3,
     )  # fmt: skip
 
 

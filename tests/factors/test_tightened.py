@@ -70,7 +70,7 @@ def test_the_gap_tightens_the_bound(turned: bool) -> None:
     result = problems.optimize(graph, truth)
     reading = read(graph, result, "raise")
     assert _loss(reading, ()) > 1e-4 * reading.cost
-    assert certify(graph, result).relative_gap < 1e-7
+    assert certify(graph, result, tolerance=1e-6).relative_gap < 1e-6
 
 
 def _loss(reading, gaps: tuple[float, ...]) -> float:
@@ -95,7 +95,7 @@ def test_less_weight_never_costs_more(name: str, noise: Callable) -> None:
         reading = read(graph, to_values(values), "raise")
         stiff = [replace(g, information=g.information * 10.0 ** rng.integers(0, 13, (len(g.index), 1, 1)))
                  for g in reading.groups]  # fmt: skip
-        for cap, softer in softened(replace(reading, groups=stiff)):
+        for cap, softer in softened(replace(reading, groups=stiff), touching=False):
             tried += 1
             for before, after in zip(stiff, softer.groups, strict=True):
                 rest = before.information - after.information

@@ -148,13 +148,19 @@ def planar_robot(stiff: float) -> Problem:
 
 @pytest.mark.parametrize(
     ("stiff", "cost", "share"),
-    [(1e-2, 11.26651, 0.99999), (1e-3, 11.25848, 0.9999), (1e-4, 11.25840, 0.999), (1e-6, 11.2584, 0.6)],
+    [
+        (1e-2, 11.26651, 0.9999),
+        (1e-3, 11.25848, 0.9999),
+        (1e-4, 11.25840, 0.999),
+        (1e-5, 11.2584, 0.8),
+        (1e-6, 11.2584, 0.6),
+    ],
 )
 def test_planar_robots_are_bounded(stiff: float, cost: float, share: float) -> None:
     graph, truth = planar_robot(stiff)
     certificate = certify(graph, with_diagonal_damping(graph, truth))
     assert certificate.cost == pytest.approx(cost, rel=1e-6)
-    assert share * cost <= certificate.lower_bound <= cost * (1 + 1e-9)
+    assert share * cost <= certificate.lower_bound <= certificate.cost
     if share < 0.99:
         assert any("weights differ by many decades" in note for note in certificate.notes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Self
@@ -26,7 +26,7 @@ class KeyLists(Compared):
     starts: Array
 
     @classmethod
-    def of(cls, lists: Iterable[tuple[int, ...]]) -> Self:
+    def of(cls, lists: Iterable[Sequence[int]]) -> Self:
         """The keys of each factor in a list of its own."""
         lists = list(lists)
         flat = np.array([key for each in lists for key in each], dtype=np.uint64)
@@ -39,5 +39,6 @@ class KeyLists(Compared):
         """Keys of the factor at a place."""
         return tuple(self.flat[self.starts[place] : self.starts[place + 1]].tolist())
 
-    def __getitem__(self, places: slice) -> KeyLists:
-        return KeyLists.of(self(place) for place in range(len(self))[places])
+    def __getitem__(self, places: slice | Array) -> KeyLists:
+        """Those of some of the factors."""
+        return KeyLists.of(map(self, np.arange(len(self))[places].tolist()))
