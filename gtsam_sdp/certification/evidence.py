@@ -176,10 +176,11 @@ def _by_short_relaxation(question: Question, known: Evidence) -> Evidence:
     return found if found.bound.value > known.bound.value else known
 
 
-def by_multipliers(question: Question, *, at_once: bool = False) -> Evidence:
+def by_multipliers(question: Question, *, at_once: bool = False, most: float = math.inf) -> Evidence:
     """Verifies the multipliers at the values, and once more after polishing where that can still gain something.
 
-    With `at_once` it is left at that where the multipliers at the values prove nothing.
+    With `at_once` it is left at that where the multipliers at the values prove nothing, or leave more than `most` for
+    polishing to gain.
     """
     reading, clock, Y = question.reading, question.clock, question.problem.Y
     with timed():  # the first step, and about as long as those that follow
@@ -196,7 +197,7 @@ def by_multipliers(question: Question, *, at_once: bool = False) -> Evidence:
         return at_values
     if not question.is_answered(at_values) and is_zero(reading, question.values, question.tolerance):
         return replace(at_values, decrease=math.nan, is_zero=True)
-    if not has_time() or (at_once and not bound.value > 0):
+    if not has_time() or (at_once and not (bound.value > 0 and to_gain <= most)):
         return at_values
     polished = descend(Quadratic(qcqp), Y, POLISH_DECREASE, near=True)
     clock.done("polishing", f"{polished.steps} Newton step(s), the lifted cost fell by {polished.decrease:.3g}")

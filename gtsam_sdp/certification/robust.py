@@ -20,9 +20,19 @@ from gtsam_sdp.reading.graph import Reading
 from gtsam_sdp.results.region import RobustRegion
 from gtsam_sdp.terms.terms import Exactness
 
-_LARGER = (2.0, 4.0, 8.0)
-_SMALLER = (0.7, 0.5, 0.35, 0.25)
-"""Radii that are tried, relative to the losses' thresholds, the first one aside."""
+_FIRST = 2.0
+_LARGER = (4.0, 8.0)
+_SMALLER = (1.0, 0.7, 0.5, 0.35, 0.25)
+"""Radii that are tried, relative to the losses' thresholds: the first one, then larger ones or smaller ones."""
+
+_HOPEFUL = 100.0
+"""What polishing may have to gain, in tolerances of the cost, for a radius to be worth it while others are left."""
+
+_WORTH_A_LARGER_ONE = 1.05
+"""How much larger a radius has to be for a proof of its own, as far as the losses allow."""
+
+_WORTH_A_SMALLER_ONE = 0.7
+"""Share of the gap that a smaller radius must not leave, for the next one to be tried."""
 
 _LEAST_SHARE = 0.02
 """Share of its weight that the curvature of a kept factor's term has to be."""
@@ -43,6 +53,9 @@ _OUTLIERS = 0.25
 """Share of the tolerance that the terms of all outliers together may lose."""
 
 _LEVEL_SETS = 3
+_WORTH_SHORTER_ONES = 0.9
+"""Share of the gap that shorter intervals must not leave, for still shorter ones to be tried."""
+
 _LOOSENED = 0.5
 """Share of the curvature that terms on level sets give up, so that their gap limits the residuals."""
 
@@ -67,73 +80,117 @@ class Found(NamedTuple):
         """Whether the bound is good enough."""
         return self.question.is_answered(self.evidence)
 
+    def by(self, method: Method) -> Found:
+        """What all ways of a method prove on the same region."""
+        return self._replace(evidence=gather(self.question, method))
+
 
 def certified_region(question: Question, method: Method, region: float | None) -> Found:
     """The largest region with a proof, and the proof.
 
     Args:
-        question: with terms that hold up to the thresholds of the losses, as `lifted` makes them.
+        question: with the terms that `lifted` makes.
         method: as in `certify`.
         region: radius in sigmas that is asked for; None: the largest.
     """
     reading = question.reading
     if region is not None:
         return _on(question, region / min(loss.threshold for loss, _ in _groups(reading)), method)
-    if all(loss.is_convex for loss, _ in _groups(reading)):
+    if _is_convex(reading):
         found = _everywhere(question)
         if found is not None:
             return found
-    best = tried = _on(question, 1.0, None)
-    if tried.certifies:
-        for multiple in _LARGER:
-            tried = _on(question, multiple, None) if has_time() else tried
-            if not (tried.certifies and tried.region.radius > best.region.radius):
-                break
-            best = tried
-        return best
+        first = _on(question, _FIRST, None)
+    else:
+        first = _proof(question, None)
+    return _larger(first) if first.certifies else _smaller(question, first, method)
+
+
+def _larger(best: Found) -> Found:
+    """The proof on the largest region that one succeeds on, beginning with one that did."""
+    question = best.question
+    for multiple in _LARGER:
+        intervals = default_intervals(question.reading, multiple, question.tolerance)
+        region = _region(question.reading, intervals, is_unconditional=False)
+        if not (region.radius > _WORTH_A_LARGER_ONE * best.region.radius and has_time()):
+            break  # the losses allow for no more
+        tried = _on(question, multiple, None)
+        if not tried.certifies:
+            break
+        best = tried
+    return best
+
+
+def _smaller(question: Question, first: Found, method: Method) -> Found:
+    """The proof on a smaller region than one on which none succeeds; without any, what is best up to the thresholds."""
+    usual, gap = first, math.inf
     for multiple in _SMALLER:
-        tried = _on(question, multiple, None) if has_time() else tried
+        if not has_time():
+            return usual
+        tried = _on(question, multiple, None)
         if tried.certifies:
             return tried
-    return _on(question, 1.0, method) if has_time() else best
+        usual = tried if multiple == 1.0 else usual
+        left = question.reading.cost - tried.evidence.bound.value
+        if not (math.isinf(left) or left < _WORTH_A_SMALLER_ONE * gap):
+            break
+        gap = left
+    return usual.by(method) if has_time() else usual
 
 
 def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Problem:
-    """The problem of a reading; terms of factors with a robust loss hold up to its threshold."""
-    intervals = default_intervals(reading, 1.0, tolerance) if reading.robust else None
+    """The problem of a reading; terms of factors with a robust loss hold on the region that is tried first."""
+    intervals = None
+    if reading.robust:
+        intervals = _level_sets(reading) if _is_convex(reading) else _first_intervals(reading, tolerance)
     return Problem.build(reading, intervals=intervals, touching=touching)
+
+
+def _first_intervals(reading: Reading, tolerance: float) -> Intervals:
+    """Those of the first radius, or up to the thresholds if no larger intervals come of it, or more doubtful factors."""
+    usual, first = (default_intervals(reading, multiple, tolerance) for multiple in (1.0, _FIRST))
+    is_larger = (first.high >= usual.high * (1 - 1e-9)).all() and (first.low <= usual.low * (1 + 1e-9)).all()
+    return first if is_larger and (first.is_doubtful <= usual.is_doubtful).all() else usual
 
 
 def _on(question: Question, multiple: float, method: Method | None) -> Found:
     """What terms up to a multiple of the thresholds prove; by multipliers at once if no method is given."""
     reading = question.reading
-    problem = question.problem
-    if multiple != 1.0:
-        problem = problem.on(default_intervals(reading, multiple, question.tolerance))
-    posed, intervals = replace(question, problem=problem), problem.intervals
+    intervals = default_intervals(reading, multiple, question.tolerance)
+    return _proof(replace(question, problem=question.problem.on(intervals)), method)
+
+
+def _proof(question: Question, method: Method | None) -> Found:
+    """What the question's own terms prove."""
+    reading, intervals = question.reading, question.problem.intervals
     assert intervals is not None
-    evidence = by_multipliers(posed, at_once=True) if method is None else gather(posed, method)
+    if method is None:
+        most = _HOPEFUL * question.tolerance * reading.cost
+        evidence = by_multipliers(question, at_once=True, most=most)
+    else:
+        evidence = gather(question, method)
     region = _region(reading, intervals, is_unconditional=False)
     question.clock.done("region", f"up to {region.radius:.3g} sigmas: bound {evidence.bound.value:.10g}")
-    return Found(posed, evidence, region)
+    return Found(question, evidence, region)
 
 
 def _everywhere(question: Question) -> Found | None:
     """The proof that needs no condition: convex losses on the residuals that any better solution can have."""
-    reading, ends = question.reading, np.full(len(question.reading.lengths), np.inf)
-    for loss, at in _groups(reading):
-        ends[at] = _level(loss, reading.cost)
-    gap = math.inf
-    for _ in range(_LEVEL_SETS):
-        none = np.zeros(len(ends), dtype=bool)
-        intervals = Intervals(np.zeros(len(ends)), ends, none, none)
+    reading, intervals, gap, first = question.reading, _level_sets(question.reading), math.inf, math.inf
+    for number in range(_LEVEL_SETS):
+        ends = intervals.high
         for loosened in (0.0, _LOOSENED):
-            posed = replace(intervals, loosened=loosened)
-            asked = replace(question, problem=question.problem.on(posed))
+            asked = question
+            if number or loosened:
+                asked = replace(question, problem=question.problem.on(replace(intervals, loosened=loosened)))
             evidence = by_multipliers(asked, at_once=True)
             question.clock.done("level sets", f"bound {evidence.bound.value:.10g}")
             if asked.is_answered(evidence):
                 return Found(asked, evidence, _region(reading, intervals, is_unconditional=True))
+            if not loosened:
+                before, first = first, reading.cost - evidence.bound.value
+                if first > _WORTH_SHORTER_ONES * before:
+                    return None
         if not evidence.bound.value > 0 or not reading.cost - evidence.bound.value < gap or not has_time():
             return None
         gap = reading.cost - evidence.bound.value
@@ -146,8 +203,22 @@ def _everywhere(question: Question) -> Found | None:
             smaller[at] = np.where(limited[at], reach, ends[at])
         if not (smaller < 0.9 * ends).any():
             return None
-        ends = smaller
+        intervals = replace(intervals, high=smaller)
     return None
+
+
+def _is_convex(reading: Reading) -> bool:
+    """Whether all robust losses are convex, so that no condition may be needed."""
+    return all(loss.is_convex for loss, _ in _groups(reading))
+
+
+def _level_sets(reading: Reading) -> Intervals:
+    """Of factors that alone cost no more than the values do."""
+    ends = np.full(len(reading.lengths), np.inf)
+    for loss, at in _groups(reading):
+        ends[at] = _level(loss, reading.cost)
+    none = np.zeros(len(ends), dtype=bool)
+    return Intervals(np.zeros(len(ends)), ends, none, none)
 
 
 def _limited(loss: Loss, r0: Array, high: Array, gap: float) -> Array:

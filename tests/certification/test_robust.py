@@ -309,6 +309,25 @@ def test_a_factor_that_was_read_by_probing_beside_robust_ones(d: int) -> None:
     assert certify(graph, values)
 
 
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("name", ["Cauchy", "GemanMcClure", "TruncatedLeastSquares"])
+def test_the_radius_found_is_the_best_of_those_asked_for(name: str, d: int) -> None:
+    """No radius that a search leaves out is a proof on more, or with fewer doubtful factors."""
+    for seed in range(3):
+        graph, truth = robust_graph(d, made(name), seed)
+        values = problems.optimize(graph, truth)
+        found = certify(graph, values, method="multipliers")
+        assert found.region is not None
+        if not found:
+            continue
+        threshold = float(found.region.threshold.min())
+        for multiple in (1.0, 2.0, 4.0):
+            asked = certify(graph, values, method="multipliers", region=multiple * threshold)
+            assert asked.region is not None
+            is_more = asked.region.radius > 1.06 * found.region.radius
+            assert not (is_more and asked and asked.region.is_doubtful.sum() <= found.region.is_doubtful.sum())
+
+
 def region_of(residual: list[float], low: list[float], high: list[float], doubtful: list[bool]) -> RobustRegion:
     count = len(residual)
     return RobustRegion(
