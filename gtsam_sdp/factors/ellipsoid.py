@@ -54,6 +54,7 @@ class Region:
         wider = 1 + 1e-6 + rounding_error(64) / smallest_eigenvalue(scaled)
         radius = np.sqrt(2 * np.minimum(max_cost, 1e300)) * wider
         own = np.sqrt(np.maximum(np.einsum("ki,kij,kj->k", r, information, r), 0.0)) * wider
+        scale = np.where(usable[:, None], scale, 1.0)
         root = scale[:, :, None] * np.linalg.inv(np.linalg.cholesky(scaled)).swapaxes(1, 2)
         theta, length = _reach(root, angles)
         radius = np.broadcast_to(radius, theta.shape)
