@@ -147,7 +147,7 @@ def lifted(reading: Reading, tolerance: float, *, touching: bool = True) -> Prob
 
 
 def _first_intervals(reading: Reading, tolerance: float) -> Intervals:
-    """Those of the first radius, or up to the thresholds if no larger intervals come of it, or more doubtful factors."""
+    """Those of the first radius; up to the thresholds if no larger intervals, or more doubtful factors, come of it."""
     usual, first = (default_intervals(reading, multiple, tolerance) for multiple in (1.0, _FIRST))
     is_larger = (first.high >= usual.high * (1 - 1e-9)).all() and (first.low <= usual.low * (1 + 1e-9)).all()
     return first if is_larger and (first.is_doubtful <= usual.is_doubtful).all() else usual

@@ -8,6 +8,7 @@ eigenvalues of K geometrically spaced around 1 with ratio kappa, each factor wit
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -130,8 +131,8 @@ def row(cell: Cell, seeds: int, poses: int, closures: int, with_relaxation: bool
 
 HEAD = """# The power curve: noise that differs along axes
 
-Made by `python -m tests.benchmarks.power`. Machine: {machine}, one thread, shared with other work: read times as upper
-ends.
+Made by `python -m tests.benchmarks.power {arguments}`. Machine: {machine}, one thread, shared
+with other work: read times as upper ends.
 
 Pose graphs whose noise is drawn from the covariance that they state: `tests/benchmarks/power.py`. Sigmas are those of
 rotation and translation; kappa is the ratio of the extreme eigenvalues of the covariance in their units, geometrically
@@ -169,7 +170,7 @@ def main() -> None:
         Cell(d, SIGMAS[sigmas], *KINDS[kind])
         for d, sigmas, kind in product(arguments.dimensions, arguments.sigmas, arguments.kinds)
     ]
-    parts = [HEAD.format(machine=common.machine("clarabel"), tolerance=TOLERANCE)]
+    parts = [HEAD.format(arguments=" ".join(sys.argv[1:]), machine=common.machine("clarabel"), tolerance=TOLERANCE)]
     parts.append(section("Small graphs", 30, 15, cells, arguments.seeds, True))
     if arguments.large:
         parts.append(section("Larger graphs", 300, 150, cells, min(arguments.seeds, 5), False))
