@@ -34,3 +34,7 @@ class ConstantBias(Kind):
     def random(self, rng: np.random.Generator, scale: float, length: int) -> gtsam.imuBias.ConstantBias:
         """Two normal vectors."""
         return self.write(rng.normal(size=6) * scale)
+
+    def placed(self, position: Array) -> gtsam.imuBias.ConstantBias:
+        """With these numbers."""
+        return self.write(position)

@@ -34,3 +34,7 @@ class Double(Kind):
     def random(self, rng: np.random.Generator, scale: float, length: int) -> float:
         """A normal number."""
         return float(rng.normal() * scale)
+
+    def placed(self, position: Array) -> float:
+        """With these numbers."""
+        return self.write(position)

@@ -22,6 +22,8 @@ IN_WORLD_AXES = {
     "FrobeniusBetweenFactor", "FrobeniusFactor", "FrobeniusPrior", "FrobeniusLeftBetweenFactor", "GPSFactor",
     "PoseTranslationPrior", "KnownLandmarkFactor2", "BetweenFactorPoint", "PriorFactorPoint", "BetweenFactorVector",
     "PriorFactorVector", "GPSFactorArm", "WnoaMotionFactorPoint",
+    "ExtendedPriorFactorPoint", "ExtendedPriorFactorVector", "ExtendedPriorFactorConstantBias",
+    "PriorFactorConstantBias", "BetweenFactorConstantBias",
 }  # fmt: skip
 """Factors whose residual is linear in the entries of their variables."""
 
@@ -56,7 +58,8 @@ def test_entrywise_form_is_the_cost(case: Case, noise: Callable[..., Any]) -> No
         for other in [values, *others(case, values, rng, 6)]:
             lifted = reading.layout.lift(to_values(other))
             value = entrywise_value(terms[0], lifted, reading.layout.world)
-            assert value == pytest.approx(factor.error(to_values(other)), rel=1e-9, abs=1e-10)
+            cost = gtsam.NonlinearFactor.error(factor, to_values(other))
+            assert value == pytest.approx(cost, rel=1e-9, abs=1e-10)
 
 
 @pytest.mark.parametrize("d", [2, 3])

@@ -270,9 +270,9 @@ def test_types_of_keys_that_only_unsupported_factors_hold() -> None:
     """The message is about the factors: with initial values they are not supported either."""
     graph = gtsam.NonlinearFactorGraph()
     graph.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), gtsam.noiseModel.Unit.Create(6)))
-    bias = gtsam.symbol("b", 0)
-    graph.add(gtsam.PriorFactorConstantBias(bias, gtsam.imuBias.ConstantBias(), gtsam.noiseModel.Unit.Create(6)))
-    message = r"b0 .*factor 1 \(PriorFactorConstantBias on b0\) is not of a supported type \(1 PriorFactorConstantBias"
+    camera = gtsam.symbol("k", 0)
+    graph.add(gtsam.PriorFactorCal3_S2(camera, gtsam.Cal3_S2(), gtsam.noiseModel.Unit.Create(5)))
+    message = r"k0 .*factor 1 \(PriorFactorCal3_S2 on k0\) is not of a supported type \(1 PriorFactorCal3_S2"
     with pytest.raises(InvalidGraphError, match=message):
         solve(graph)
     pixel = gtsam.noiseModel.Unit.Create(1)
@@ -284,7 +284,7 @@ def test_types_of_keys_that_only_unsupported_factors_hold() -> None:
         return Term([])
 
     refused = pytest.raises(InvalidGraphError, match=r"factor 1 \(.*\) does not tell it. Give initial values")
-    with term_for(gtsam.PriorFactorConstantBias, nothing), term_for(gtsam.BearingFactor2D, nothing), refused:
+    with term_for(gtsam.PriorFactorCal3_S2, nothing), term_for(gtsam.BearingFactor2D, nothing), refused:
         solve(graph)
 
 

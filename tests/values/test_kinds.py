@@ -18,7 +18,8 @@ NAMES = sorted(KINDS)
 @pytest.mark.parametrize("seed", range(5))
 def test_values_survive_their_numbers(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kind, length = KINDS[name], LENGTHS.get(name, 0)
+    kind = KINDS[name]
+    length = LENGTHS.get(name, kind.fixed_length)
     drawn = [kind.identity(length), *(kind.random(rng, 3.0, length) for _ in range(6))]
     keys = rng.permutation(1000)[: len(drawn)]
     values = problems.to_values(list(zip(keys.tolist(), drawn, strict=True)))
@@ -33,7 +34,8 @@ def test_values_survive_their_numbers(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_values_survive_the_lift(name: str) -> None:
     rng = np.random.default_rng(0)
-    kind, length = KINDS[name], LENGTHS.get(name, 0)
+    kind = KINDS[name]
+    length = LENGTHS.get(name, kind.fixed_length)
     values = problems.to_values([(key, kind.random(rng, 3.0, length)) for key in range(9)])
     keys = np.arange(9, dtype=np.uint64)
     for world in (False, True):
@@ -46,7 +48,8 @@ def test_values_survive_the_lift(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_random_rotations_are_rotations_and_positions_have_the_scale(name: str) -> None:
     rng = np.random.default_rng(1)
-    kind, length = KINDS[name], LENGTHS.get(name, 0)
+    kind = KINDS[name]
+    length = LENGTHS.get(name, kind.fixed_length)
     numbers = np.array([kind.numbers(kind.random(rng, 100.0, length)) for _ in range(200)])
     positions = np.array([kind.positions(row) for row in numbers])
     turning = numbers[:, : numbers.shape[1] - positions.shape[1]]
@@ -70,8 +73,7 @@ def test_kinds_are_found_in_mixed_values() -> None:
     names = rng.choice([*NAMES, "other"], size=60).tolist()
     values = gtsam.Values()
     for key, name in enumerate(names):
-        bias = name == "other"
-        values.insert(key, gtsam.imuBias.ConstantBias() if bias else KINDS[name].random(rng, 1.0, 3))
+        values.insert(key, gtsam.Cal3_S2() if name == "other" else KINDS[name].random(rng, 1.0, 3))
     found = kinds_of(values, np.arange(60, dtype=np.uint64))
     assert [kind.name for kind in found] == names
     assert [kind == OTHER for kind in found] == [name == "other" for name in names]
